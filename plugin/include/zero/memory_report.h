@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every byte the engine holds, by class: what was predicted from the config and the model before allocating, what is
+// booked now, and what the process and the device really use.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace zero {
+
+enum class MemoryClass : uint8_t {
+  kParameterHome,    // this rank's part of the compute weights, or the whole of it below stage 3
+  kParameterSlots,   // room for whole pages while they are in use
+  kMaster,           // fp32 master weights, or the low halves that complete bf16 weights
+  kMoments,          // optimizer state
+  kGradientHome,     // reduced gradients between backward and step
+  kGradientBuckets,  // page-shaped buffers between autograd and the reduction
+  kStaging,          // pinned buffers for copies between device and host
+};
+inline constexpr int kMemoryClasses = 7;
+std::string_view name_of(MemoryClass memory_class);
+
+struct MemoryBytes {
+  int64_t device = 0;  // bytes on the compute device
+  int64_t host = 0;    // bytes in host memory; on a CPU rank both columns are host memory
+};
+
+struct MemoryReport {
+  std::array<MemoryBytes, kMemoryClasses> predicted{};
+  std::array<MemoryBytes, kMemoryClasses> booked{};
+  int64_t live_parameter_bytes = 0;       // bytes of whole pages resident now
+  int64_t peak_live_parameter_bytes = 0;  // the largest that has been since setup
+  int64_t process_rss = 0;                // bytes, from the operating system
+  int64_t process_peak_rss = 0;           // bytes
+  int64_t device_allocated = 0;           // bytes, from the CUDA caching allocator; 0 on the CPU
+  int64_t device_peak_allocated = 0;      // bytes
+  MemoryBytes total_booked() const;
+  std::string table() const;  // one line a class
+};
+
+}  // namespace zero

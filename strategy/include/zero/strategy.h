@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// zero::Strategy: what a training loop selects. It turns flags into one typed engine config and puts a model and its
+// optimizer under ZeRO partitioning and offload; the model's code stays as it is.
+//
+//   auto strategy = zero::Strategy::from_yaml("configs/zero_stage_3_offload.yaml");
+//   strategy.setup(*model, optimizer);
+//   for (auto& batch : *loader) {
+//     optimizer.zero_grad();
+//     auto loss = model->forward(batch);
+//     strategy.backward(loss);   // or loss.backward()
+//     strategy.step();           // fused sharded update, clips when gradient_clipping is set
+//   }
+//
+// Every rank runs the same calls in the same order. A Strategy belongs to the thread that made it; forward and backward
+// may run on other threads. Errors are c10::Error with a sentence that names what to do instead.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "zero/engine_config.h"
+#include "zero/memory_report.h"
+#include "zero/strategy_options.h"
+
+namespace torch::nn {
+class Module;
+}
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace zero {
+
+class Engine;
+
+// What one optimizer step did.
+struct StepReport {
+  int64_t step = 0;              // updates applied so far, this one included when it was applied
+  bool applied = false;          // false: gradients were not finite and nothing was changed
+  double gradient_norm = 0.0;    // global 2-norm of the mean gradient before clipping; NaN when it was not computed
+  double clip_coefficient = 1.0; // what the gradients were multiplied with
+};
+
+class Strategy {
+ public:
+  explicit Strategy(StrategyOptions options = {});
+  // A preset by name: zero_stage_1, zero_stage_2, zero_stage_3, zero_stage_2_offload, zero_stage_3_offload.
+  explicit Strategy(const std::string& preset);
+  // Flags from a YAML file; what `overrides` gives in code wins over the file.
+  static Strategy from_yaml(const std::filesystem::path& file, const StrategyOptions& overrides = {});
+
+  Strategy(Strategy&&) noexcept;
+  Strategy& operator=(Strategy&&) noexcept;
+  ~Strategy();
+
+  // The typed result of all flags.
+  const EngineConfig& engine_config() const;
+  // One line a flag: flag, engine key, value, where the value came from, which part of the engine reads it.
+  std::string forwarded() const;
+
+  // Joins the process group named by the environment, moves parameters and buffers to device(), casts floating-point
+  // parameters to the compute precision, makes all ranks start from rank 0's values, and points the optimizer's groups
+  // at this rank's fp32 master shards. Call once, after model and optimizer exist. Ranks whose model or flags differ
+  // all get the same error.
+  void setup(torch::nn::Module& model, torch::optim::Optimizer& optimizer);
+  // For evaluation alone: no gradients, no optimizer state.
+  void setup(torch::nn::Module& model);
+  template <class Holder>
+  void setup(const std::shared_ptr<Holder>& model, torch::optim::Optimizer& optimizer) {
+    setup(static_cast<torch::nn::Module&>(*model), optimizer);
+  }
+
+  // Same as loss.backward(); reductions to shards overlap with it.
+  void backward(const at::Tensor& loss);
+  // Clips if the config says so, updates the master shards, refreshes the compute weights, clears the gradients.
+  StepReport step();
+  // Scales the reduced gradients so that their global norm is at most max_norm; returns the norm before. Scalar,
+  // gradient units.
+  double clip_grad_norm_(double max_norm);
+  // Forgets the gradients, as optimizer.zero_grad() does.
+  void zero_grad();
+  // The whole mean gradient of one parameter, in the parameter's shape, fp32, on device(); undefined when there is none.
+  // Collective: every rank must ask for the same parameters in the same order.
+  at::Tensor gradient(const at::Tensor& parameter) const;
+
+  // Where batches and activations live: cuda:LOCAL_RANK, or cpu.
+  at::Device device() const;
+  int rank() const;
+  int world_size() const;
+  // Bytes by class, predicted, booked and real. See memory_report.h.
+  MemoryReport memory_report() const;
+  // Puts the model back: whole parameters, plain storages, no hooks. The destructor does the same unless the stack is
+  // unwinding.
+  void teardown();
+
+ private:
+  friend class GatheredParameters;
+  explicit Strategy(EngineConfig config);
+  EngineConfig config_;
+  std::unique_ptr<Engine> engine_;
+};
+
+// Makes whole parameters readable by raw pointers (torch::save, data_ptr, InputArchive) while it lives.
+//
+//   { zero::GatheredParameters all(strategy); torch::save(model, "model.pt"); }
+//   { zero::GatheredParameters w(strategy, {model->head->weight}, /*modifier_rank=*/0); if (strategy.rank() == 0) init(w); }
+//
+// With a modifier rank, that rank's values are sent to all ranks and to the homes when the scope ends; without one,
+// changes made by raw pointers inside the scope are not kept. Collective: every rank opens and closes it.
+class GatheredParameters {
+ public:
+  explicit GatheredParameters(Strategy& strategy, std::optional<int> modifier_rank = std::nullopt);
+  GatheredParameters(Strategy& strategy, const std::vector<at::Tensor>& parameters,
+                     std::optional<int> modifier_rank = std::nullopt);
+  GatheredParameters(const GatheredParameters&) = delete;
+  GatheredParameters& operator=(const GatheredParameters&) = delete;
+  ~GatheredParameters() noexcept(false);
+
+ private:
+  struct Scope;
+  std::unique_ptr<Scope> scope_;
+};
+
+}  // namespace zero
