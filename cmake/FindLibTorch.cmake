@@ -52,7 +52,7 @@ find_package_handle_standard_args(LibTorch
   REASON_FAILURE_MESSAGE "Run scripts/bootstrap, or set LIBZERO_TORCH_ROOT to the folder that holds LibTorch's include/ and lib/")
 
 if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
-  add_library(LibTorch::cpu INTERFACE IMPORTED)
+  add_library(LibTorch::cpu INTERFACE IMPORTED GLOBAL)
   target_include_directories(LibTorch::cpu SYSTEM INTERFACE
     "${LibTorch_ROOT}/include" "${LibTorch_ROOT}/include/torch/csrc/api/include")
   target_link_libraries(LibTorch::cpu INTERFACE "${LibTorch_torch_cpu}" "${LibTorch_c10}")
@@ -62,7 +62,7 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   target_compile_features(LibTorch::cpu INTERFACE cxx_std_20)
 endif()
 if(LibTorch_FOUND AND LibTorch_HAS_CUDA AND CUDAToolkit_FOUND AND NOT TARGET LibTorch::cuda)
-  add_library(LibTorch::cuda INTERFACE IMPORTED)
+  add_library(LibTorch::cuda INTERFACE IMPORTED GLOBAL)
   # torch_cuda registers its kernels when it is loaded; nothing refers to it by name, so the linker must be told to keep it.
   target_link_libraries(LibTorch::cuda INTERFACE LibTorch::cpu
     "-Wl,--no-as-needed,${LibTorch_torch_cuda},${LibTorch_c10_cuda},--as-needed" CUDA::cudart)

@@ -27,6 +27,7 @@
 
 #include "zero/engine_config.h"
 #include "zero/memory_report.h"
+#include "zero/step_report.h"
 #include "zero/strategy_options.h"
 
 namespace torch::nn {
@@ -39,14 +40,6 @@ class Optimizer;
 namespace zero {
 
 class Engine;
-
-// What one optimizer step did.
-struct StepReport {
-  int64_t step = 0;              // updates applied so far, this one included when it was applied
-  bool applied = false;          // false: gradients were not finite and nothing was changed
-  double gradient_norm = 0.0;    // global 2-norm of the mean gradient before clipping; NaN when it was not computed
-  double clip_coefficient = 1.0; // what the gradients were multiplied with
-};
 
 class Strategy {
  public:
@@ -77,7 +70,7 @@ class Strategy {
     setup(static_cast<torch::nn::Module&>(*model), optimizer);
   }
 
-  // Same as loss.backward(); reductions to shards overlap with it.
+  // Same as loss.backward().
   void backward(const at::Tensor& loss);
   // Clips if the config says so, updates the master shards, refreshes the compute weights, clears the gradients.
   StepReport step();
@@ -102,8 +95,8 @@ class Strategy {
 
  private:
   friend class GatheredParameters;
-  explicit Strategy(EngineConfig config);
-  EngineConfig config_;
+  explicit Strategy(std::unique_ptr<EngineConfig> config);
+  std::unique_ptr<EngineConfig> config_;  // rooms of the engine refer to it
   std::unique_ptr<Engine> engine_;
 };
 

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/config/fields.h"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+namespace zero {
+
+std::string problem_line(std::string_view where, std::string_view key, std::string_view reason) {
+  std::string line(where);
+  line.append(": ").append(key).append(": ").append(reason);
+  return line;
+}
+
+template <class Config>
+std::string allowed_values(const Field<Config>& field) {
+  return with_setting(field, Config{}, [&](const auto& setting) -> std::string {
+    using Value = std::remove_cvref_t<decltype(setting.peek())>;
+    if constexpr (std::is_same_v<Value, bool>) return "true or false";
+    if constexpr (std::is_enum_v<Value>) return join_or(choices<Value>());
+    if constexpr (std::is_same_v<Value, double>) {
+      return "a number of at least " + print_value(field.range.min, Unit::kNone);
+    }
+    const auto min = static_cast<int64_t>(field.range.min);
+    if (std::isfinite(field.range.max)) {
+      return "a whole number from " + std::to_string(min) + " to " +
+             std::to_string(static_cast<int64_t>(field.range.max));
+    }
+    if (field.unit == Unit::kBytes) {
+      return "a size such as 32MiB, 1GB or 5e8, at least " + print_value(min, Unit::kBytes);
+    }
+    return "a whole number of at least " + std::to_string(min);
+  });
+}
+
+template <class Config>
+std::string value_text(const Field<Config>& field, const Config& config) {
+  return with_setting(field, config,
+                      [&](const auto& setting) { return print_value(setting.peek(), field.unit); });
+}
+
+template <class Config>
+const Provenance& provenance_of(const Field<Config>& field, const Config& config) {
+  return with_setting(
+      field, config, [](const auto& setting) -> const Provenance& { return setting.provenance(); });
+}
+
+template <class Config>
+bool given(const Field<Config>& field, const Config& config) {
+  return with_setting(field, config, [](const auto& setting) { return setting.given(); });
+}
+
+template <class Config>
+bool read_by_consumer(const Field<Config>& field, const Config& config) {
+  return with_setting(field, config,
+                      [&](const auto& setting) { return setting.read_by(field.consumer); });
+}
+
+template <class Config>
+std::string set_from_scalar(const Field<Config>& field, Config& config, const Scalar& scalar,
+                            Provenance provenance) {
+  return with_setting(field, config, [&](auto& setting) -> std::string {
+    using Value = std::remove_cvref_t<decltype(setting.peek())>;
+    Parsed<Value> parsed = parse_value<Value>(scalar, field.unit);
+    if (!parsed.value) return "must be " + allowed_values(field) + ", " + parsed.reason;
+    setting.set(*parsed.value, std::move(provenance));
+    return "";
+  });
+}
+
+template <class Config>
+std::string value_problem(const Field<Config>& field, const Config& config) {
+  return with_setting(field, config, [&](const auto& setting) -> std::string {
+    using Value = std::remove_cvref_t<decltype(setting.peek())>;
+    if constexpr (std::is_same_v<Value, bool>) {
+      if (setting.peek() && !field.not_yet.empty()) {
+        return std::string(field.not_yet) + "; set it to false or remove it";
+      }
+    } else if constexpr (std::is_arithmetic_v<Value>) {
+      const auto value = static_cast<double>(setting.peek());
+      // Written so that a NaN is outside too.
+      if (!(value >= field.range.min && value <= field.range.max) || std::isinf(value)) {
+        return "must be " + allowed_values(field) + ", got " +
+               print_value(setting.peek(), Unit::kNone);
+      }
+    } else {
+      const auto index = static_cast<size_t>(setting.peek());
+      if (index >= choices<Value>().size()) {
+        return "must be " + allowed_values(field) + ", got the enum value " + std::to_string(index);
+      }
+    }
+    return "";
+  });
+}
+
+template <class Config>
+const Field<Config>* find_field(std::string_view name) {
+  for (const Field<Config>& field : fields<Config>()) {
+    if (field.name == name || std::ranges::find(field.aliases, name) != field.aliases.end()) {
+      return &field;
+    }
+  }
+  return nullptr;
+}
+
+template <class Config>
+std::vector<std::string_view> field_names() {
+  std::vector<std::string_view> names;
+  for (const Field<Config>& field : fields<Config>()) {
+    names.push_back(field.name);
+    names.insert(names.end(), field.aliases.begin(), field.aliases.end());
+  }
+  return names;
+}
+
+namespace {
+
+template <class Config>
+std::vector<std::string> unread(const Config& config) {
+  std::vector<std::string> sentences;
+  for (const Field<Config>& field : fields<Config>()) {
+    if (!given(field, config) || read_by_consumer(field, config)) continue;
+    std::string sentence(field.name);
+    sentence.append(" = ").append(value_text(field, config)).append(" (");
+    sentence.append(provenance_of(field, config).where).append(") has no effect here: the ");
+    sentence.append(name_of(field.consumer)).append(" part of the engine has not read it. ");
+    if (field.acts_when.empty()) {
+      sentence.append(
+          "It should in every run, so this is a defect of the engine: report it, or "
+          "remove the flag.");
+    } else {
+      sentence.append("It acts ").append(field.acts_when);
+      sentence.append("; see to that, or remove the flag.");
+    }
+    sentences.push_back(std::move(sentence));
+  }
+  return sentences;
+}
+
+}  // namespace
+
+std::vector<std::string> unread_settings(const EngineConfig& config) { return unread(config); }
+std::vector<std::string> unread_settings(const TrainerSettings& settings) {
+  return unread(settings);
+}
+
+#define ZERO_FIELD_FUNCTIONS(Config)                                                              \
+  template std::string allowed_values(const Field<Config>&);                                      \
+  template std::string value_text(const Field<Config>&, const Config&);                           \
+  template const Provenance& provenance_of(const Field<Config>&, const Config&);                  \
+  template bool given(const Field<Config>&, const Config&);                                       \
+  template bool read_by_consumer(const Field<Config>&, const Config&);                            \
+  template std::string set_from_scalar(const Field<Config>&, Config&, const Scalar&, Provenance); \
+  template std::string value_problem(const Field<Config>&, const Config&);                        \
+  template const Field<Config>* find_field<Config>(std::string_view);                             \
+  template std::vector<std::string_view> field_names<Config>();
+ZERO_FIELD_FUNCTIONS(EngineConfig)
+ZERO_FIELD_FUNCTIONS(TrainerSettings)
+#undef ZERO_FIELD_FUNCTIONS
+
+}  // namespace zero

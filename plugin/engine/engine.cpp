@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/engine/engine.h"
+
+#include <torch/cuda.h>
+
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include "plugin/engine/model_inventory.h"
+#include "plugin/optimizer/kernels/norm.h"
+#include "zero/step_report.h"
+
+namespace zero {
+
+namespace {
+
+at::DeviceType device_type(DeviceChoice choice) {
+  const bool available = torch::cuda::is_available();
+  switch (choice) {
+    case DeviceChoice::kCpu:
+      return at::kCPU;
+    case DeviceChoice::kCuda:
+#ifndef LIBZERO_CUDA
+      TORCH_CHECK(false, "LibZeRO: device is set to cuda, but this LibZeRO was built without CUDA. Build it where nvcc "
+                         "and a CUDA LibTorch are, or set device to cpu.");
+#endif
+      TORCH_CHECK(available, "LibZeRO: device is set to cuda, but no GPU can be used here. Set device to cpu or auto.");
+      return at::kCUDA;
+    case DeviceChoice::kAuto:
+      break;
+  }
+#ifdef LIBZERO_CUDA
+  return available ? at::kCUDA : at::kCPU;
+#else
+  if (available) TORCH_WARN_ONCE("LibZeRO: a GPU is here, but this LibZeRO was built without CUDA; it runs on the CPU.");
+  return at::kCPU;
+#endif
+}
+
+kernels::Isa isa_of(UpdateKernel choice) {
+  const auto require = [](kernels::Isa isa, const char* name) {
+    TORCH_CHECK(kernels::supported(isa), "LibZeRO: update_kernel is ", name,
+                ", which this processor or build does not have. Use auto or portable.");
+    return isa;
+  };
+  switch (choice) {
+    case UpdateKernel::kAvx512:
+      return require(kernels::Isa::kAvx512, "avx512");
+    case UpdateKernel::kAvx2:
+      return require(kernels::Isa::kAvx2, "avx2");
+    case UpdateKernel::kPortable:
+      return kernels::Isa::kPortable;
+    case UpdateKernel::kAuto:
+      break;
+  }
+  return kernels::best_isa();
+}
+
+// What must be equal on all ranks, as text.
+std::string flags_text(const EngineConfig& config) {
+  std::ostringstream text;
+  text << "stage " << config.stage.peek() << "\noffload_parameters " << config.offload_parameters.peek()
+       << "\noffload_optimizer " << config.offload_optimizer.peek() << "\nprecision "
+       << static_cast<int>(config.precision.peek()) << "\ngradient_clipping " << config.gradient_clipping.peek()
+       << "\ngradient_accumulation_steps " << config.gradient_accumulation_steps.peek() << "\npage_bytes "
+       << config.page_bytes.peek() << "\nparameter_budget " << config.parameter_budget.peek() << "\nprefetch_pages "
+       << config.prefetch_pages.peek() << '\n';
+  return text.str();
+}
+
+}  // namespace
+
+// The flags, as the rooms take them.
+struct Engine::Plan {
+  PagingOptions paging;
+  GradientOptions gradients;
+  ShardedOptimizerOptions optimizer;
+};
+
+Engine::Plan Engine::plan() {
+  const int stage = config_.stage.read(Consumer::kPaging);
+  const int world_size = world_->world_size();
+  Plan plan;
+  auto& paging = plan.paging;
+  paging.page_bytes = config_.page_bytes.read(Consumer::kPaging);
+  const bool offload_parameters = config_.offload_parameters.read(Consumer::kPaging);
+  paging.whole_pages_stay = stage < 3 || (world_size == 1 && !offload_parameters);
+  if (stage == 3) {  // below, whole pages always stay: nothing is budgeted or fetched
+    paging.parameter_budget = config_.parameter_budget.read(Consumer::kPaging);
+    paging.prefetch_pages = config_.prefetch_pages.read(Consumer::kPaging);
+  }
+  paging.home = offload_parameters ? Place::kHost : Place::kDevice;
+  if (stage > 0) paging.shard = {world_->rank(), world_size};
+  if (config_.precision.read(Consumer::kPaging) == Precision::kBf16) paging.compute_dtype = at::kBFloat16;
+
+  const Place masters = config_.offload_optimizer.read(Consumer::kOptimizer) ? Place::kHost : Place::kDevice;
+  plan.gradients = {stage, world_size, paging.shard, masters};
+  plan.optimizer = {paging.shard, paging.home, masters, isa_of(config_.update_kernel.read(Consumer::kOptimizer))};
+  if (stage > 0 && world_size == 1) {
+    TORCH_WARN_ONCE("LibZeRO: one process: stage ", stage, " shards nothing here; offload and precision act as usual.");
+  }
+  return plan;
+}
+
+World& Engine::world() {
+  if (!world_) world_ = World::join(device_type(config_.device.read(Consumer::kPartition)));
+  return *world_;
+}
+
+at::Device Engine::device() { return world().device(); }
+
+Engine::~Engine() = default;
+
+void Engine::agree(const std::vector<NamedParameter>& parameters) {
+  Control& control = world().control();
+  control.agree("flags", flags_text(config_));
+  control.agree("model", signature(parameters));
+}
+
+void Engine::move_buffers(torch::nn::Module& model) {
+  at::NoGradGuard no_grad;
+  for (auto& buffer : model.buffers()) {
+    if (!buffer.defined() || buffer.numel() == 0) continue;
+    if (buffer.device() != device()) buffer.set_data(buffer.to(device()));
+    if (world_->world_size() == 1) continue;
+    const at::Tensor values = buffer.contiguous();
+    world_->gather().broadcast(values, 0);
+    if (!values.is_same(buffer)) buffer.copy_(values);
+  }
+}
+
+void Engine::setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer) {
+  TORCH_CHECK(!pages_, "LibZeRO: setup was called before on this strategy. Call teardown() first.");
+  world();
+  std::vector<NamedParameter> parameters;
+  std::optional<std::string> error;
+  Plan plan;
+  try {
+    parameters = inventory(model, optimizer);
+    plan = this->plan();
+    if (optimizer != nullptr) rule_of(*optimizer);
+  } catch (const c10::Error& problem) {
+    error = problem.what_without_backtrace();
+  }
+  world_->control().raise_together(error);
+  agree(parameters);
+
+  buffers_ = std::make_unique<Buffers>(ledger_, device());
+  const auto threads = config_.update_threads.read(Consumer::kOptimizer);
+  pool_ = std::make_unique<kernels::ThreadPool>(threads > 0 ? static_cast<int>(threads)
+                                                            : kernels::ThreadPool::available_cores());
+  // These two have no room yet and are refused when they are switched on; here is where they will act.
+  TORCH_INTERNAL_ASSERT(!config_.cpu_checkpointing.read(Consumer::kActivations) &&
+                        !config_.partition_activations.read(Consumer::kActivations));
+  for (auto& parameter : parameters) at::Tensor(parameter.tensor).mutable_grad().reset();
+  move_buffers(model);
+  pages_ = std::make_unique<ParameterPages>(parameters, plan.paging, *buffers_, ledger_, world_->gather());
+  if (optimizer != nullptr) {
+    optimizer_ = std::make_unique<ShardedOptimizer>(*optimizer, *pages_, plan.optimizer, *buffers_, ledger_, *pool_);
+  }
+  pages_->adopt([&](ParameterPage& page, const at::Tensor& exact_shard) {
+    if (optimizer_) optimizer_->initialize(page, exact_shard);
+  });
+  if (optimizer_) {
+    gradients_ = std::make_unique<Gradients>(*pages_, plan.gradients, *buffers_, ledger_, world_->reduce(),
+                                             world_->control(), *pool_);
+    optimizer_->connect(*gradients_);
+    subscription_ = std::make_unique<BackwardSubscription>(*this);
+  }
+}
+
+void Engine::teardown() {
+  if (!pages_) return;
+  subscription_.reset();
+  for (const auto& page : pages_->all()) page->freshen();
+  pages_->hand_back();
+  if (gradients_) gradients_->on_presence = nullptr;
+  gradients_.reset();
+  optimizer_.reset();
+  pages_.reset();
+}
+
+void Engine::require_setup(const char* call) const {
+  TORCH_CHECK(gradients_, "LibZeRO: ", call, " needs a model and an optimizer. Call setup(model, optimizer) first.");
+}
+
+StepReport Engine::step() {
+  require_setup("step()");
+  gradients_->finish();
+  StepReport report;
+  report.gradient_norm = std::numeric_limits<double>::quiet_NaN();
+  const double max_norm = config_.gradient_clipping.read(Consumer::kGradients);
+  bool finite = true;
+  if (max_norm > 0) {
+    report.gradient_norm = gradients_->norm();
+    finite = std::isfinite(report.gradient_norm);
+    report.clip_coefficient = kernels::clip_coefficient(report.gradient_norm, max_norm);
+  }
+  if (finite) {
+    optimizer_->step(*gradients_, static_cast<float>(report.clip_coefficient));
+    ++steps_;
+  } else {
+    TORCH_WARN("LibZeRO: the gradient norm is ", report.gradient_norm, "; this step changes nothing.");
+  }
+  report.applied = finite;
+  report.step = steps_;
+  gradients_->clear();
+  check_consulted();
+  return report;
+}
+
+double Engine::clip_grad_norm_(double max_norm) {
+  require_setup("clip_grad_norm_()");
+  TORCH_CHECK(max_norm > 0, "LibZeRO: clip_grad_norm_ needs a positive norm, not ", max_norm, ".");
+  const double norm = gradients_->norm();
+  const float coefficient = kernels::clip_coefficient(norm, max_norm);
+  if (coefficient < 1.0f) gradients_->scale(coefficient);
+  return norm;
+}
+
+void Engine::zero_grad() {
+  require_setup("zero_grad()");
+  gradients_->clear();
+}
+
+at::Tensor Engine::gradient(const at::Tensor& parameter) {
+  require_setup("gradient()");
+  return gradients_->whole(parameter);
+}
+
+void Engine::backward_begins() {
+  // A plain optimizer.step() cannot be seen as a whole; the backward after it ends the first step.
+  if (optimizer_->plain_step_seen()) check_consulted();
+}
+
+void Engine::check_consulted() {
+  if (consulted_) return;
+  consulted_ = true;
+  const auto unread = unread_settings(config_);
+  if (unread.empty()) return;
+  std::string text = "LibZeRO: the first step is done, and these flags had no effect on it:";
+  for (const auto& sentence : unread) text += "\n  " + sentence;
+  TORCH_CHECK(false, text);
+}
+
+MemoryReport Engine::memory_report() const {
+  MemoryReport report = ledger_.report();
+  read_process(report);
+  if (buffers_) read_device(report, buffers_->device());
+  return report;
+}
+
+ResidencyCounters Engine::residency() const {
+  return pages_ && pages_->residency() != nullptr ? pages_->residency()->counters() : ResidencyCounters{};
+}
+
+std::vector<ParameterPage*> Engine::pages_of(const std::vector<at::Tensor>& parameters) const {
+  TORCH_CHECK(pages_, "LibZeRO: zero::GatheredParameters needs a model. Call setup first.");
+  std::vector<bool> wanted(pages_->all().size(), parameters.empty());
+  for (const auto& parameter : parameters) {
+    bool found = parameter.numel() == 0;
+    for (const auto& page : pages_->all()) {
+      for (const auto& slice : page->layout().parameters) {
+        if (!slice.parameter.tensor.is_same(parameter)) continue;
+        wanted[page->id()] = true;
+        found = true;
+      }
+    }
+    TORCH_CHECK(found, "LibZeRO: a tensor of sizes ", parameter.sizes(),
+                " was given to zero::GatheredParameters, but it is no parameter of the model that was set up.");
+  }
+  std::vector<ParameterPage*> pages;
+  for (const auto& page : pages_->all()) {
+    if (wanted[page->id()]) pages.push_back(page.get());
+  }
+  return pages;
+}
+
+void Engine::take_values_from(int rank, const std::vector<ParameterPage*>& pages) {
+  for (ParameterPage* page : pages) {
+    world_->gather().broadcast(page->whole(), rank);
+    page->pin(Access::kWrite);
+    page->unpin();
+    for (const auto& slice : page->layout().parameters) slice.parameter.tensor.unsafeGetTensorImpl()->bump_version();
+  }
+}
+
+}  // namespace zero

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/engine/model_inventory.h"
+
+#include <sstream>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace zero {
+
+namespace {
+
+using ImplSet = std::unordered_set<const c10::TensorImpl*>;
+
+ImplSet parameters_of(const torch::optim::Optimizer& optimizer) {
+  ImplSet parameters;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const auto& parameter : group.params()) parameters.insert(parameter.unsafeGetTensorImpl());
+  }
+  return parameters;
+}
+
+void check_owned(const torch::optim::Optimizer& optimizer, const ImplSet& model) {
+  std::ostringstream foreign;
+  int count = 0;
+  for (size_t group = 0; group < optimizer.param_groups().size(); ++group) {
+    const auto& parameters = optimizer.param_groups()[group].params();
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (model.count(parameters[i].unsafeGetTensorImpl()) > 0) continue;
+      if (++count <= 5) foreign << " [group " << group << ", parameter " << i << ", sizes " << parameters[i].sizes() << "]";
+    }
+  }
+  TORCH_CHECK(count == 0, "LibZeRO: ", count, " tensors of the optimizer are no parameters of the model:", foreign.str(),
+              ". Build the optimizer from model->parameters() of the model that is set up.");
+}
+
+}  // namespace
+
+std::vector<NamedParameter> inventory(const torch::nn::Module& model, const torch::optim::Optimizer* optimizer) {
+  std::vector<NamedParameter> parameters;
+  std::unordered_map<const c10::TensorImpl*, size_t> index;
+  const ImplSet optimized = optimizer != nullptr ? parameters_of(*optimizer) : ImplSet();
+  ImplSet owned;
+  for (const auto& item : model.named_parameters(/*recurse=*/true)) {
+    const at::Tensor& tensor = item.value();
+    if (!tensor.defined()) continue;
+    const auto* impl = tensor.unsafeGetTensorImpl();
+    owned.insert(impl);
+    const auto [found, is_new] = index.try_emplace(impl, parameters.size());
+    if (is_new) {
+      parameters.push_back({item.key(), tensor, tensor.requires_grad() && optimized.count(impl) > 0});
+    } else {
+      parameters[found->second].name += " = " + item.key();
+    }
+  }
+  TORCH_CHECK(!parameters.empty(), "LibZeRO: the model has no registered parameter. Register submodules with "
+              "register_module and parameters with register_parameter in the module's constructor.");
+  if (optimizer != nullptr) check_owned(*optimizer, owned);
+  return parameters;
+}
+
+std::string signature(const std::vector<NamedParameter>& parameters) {
+  std::ostringstream text;
+  for (const auto& parameter : parameters) {
+    text << parameter.name << ' ' << parameter.tensor.sizes() << ' ' << parameter.tensor.dtype()
+         << (parameter.trainable ? " trainable" : " frozen") << '\n';
+  }
+  return text.str();
+}
+
+}  // namespace zero

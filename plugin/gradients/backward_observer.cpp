@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/gradients/backward_observer.h"
+
+#include <torch/csrc/autograd/engine.h>
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+namespace zero {
+
+namespace {
+
+using torch::autograd::edge_list;
+using torch::autograd::Engine;
+using torch::autograd::variable_list;
+
+class Listeners {
+ public:
+  void add(BackwardListener& listener) {
+    const std::lock_guard lock(mutex_);
+    listeners_.push_back(&listener);
+  }
+  void remove(BackwardListener& listener) {
+    const std::lock_guard lock(mutex_);
+    std::erase(listeners_, &listener);
+  }
+  void enter() {
+    const std::lock_guard lock(mutex_);
+    if (running_ == 0) {
+      for (auto* listener : listeners_) listener->backward_begins();
+    }
+    ++running_;
+  }
+  void leave(bool completed) {
+    const std::lock_guard lock(mutex_);
+    if (--running_ > 0) return;
+    for (auto* listener : listeners_) listener->backward_ends(completed);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<BackwardListener*> listeners_;
+  int running_ = 0;
+};
+
+Listeners& listeners() {
+  static auto* const all = new Listeners;  // never destroyed: autograd threads may end after static objects
+  return *all;
+}
+
+class ObservedEngine final : public Engine {
+ public:
+  variable_list execute(const edge_list& roots, const variable_list& inputs, bool keep_graph, bool create_graph,
+                        bool accumulate_grad, const edge_list& outputs) override {
+    if (!accumulate_grad) {
+      return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+    }
+    listeners().enter();
+    variable_list result;
+    try {
+      result = Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+    } catch (...) {
+      listeners().leave(false);
+      throw;
+    }
+    listeners().leave(true);
+    return result;
+  }
+};
+
+Engine& observed_engine() {
+  static auto* const engine = new ObservedEngine;  // never destroyed: its threads are detached
+  return *engine;
+}
+
+}  // namespace
+
+BackwardSubscription::BackwardSubscription(BackwardListener& listener) : listener_(listener) {
+  torch::autograd::set_default_engine_stub(&observed_engine);
+  listeners().add(listener_);
+}
+
+BackwardSubscription::~BackwardSubscription() { listeners().remove(listener_); }
+
+}  // namespace zero

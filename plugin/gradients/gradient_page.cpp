@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/gradients/gradient_page.h"
+
+#include "plugin/gradients/gradients.h"
+
+namespace zero {
+
+GradientPage::GradientPage(Gradients& owner, ParameterPage& parameters, at::Device device)
+    : owner_(owner), parameters_(parameters) {
+  for (const auto& slice : layout().parameters) {
+    Parameter entry;
+    if (slice.parameter.trainable) {
+      entry.storage = std::make_unique<PagedStorage>(*this, slice.numel * static_cast<int64_t>(sizeof(float)), device,
+                                                     "the gradient of '" + slice.parameter.name + "'");
+      entry.view = entry.storage->tensor(slice.parameter.tensor.sizes(), slice.parameter.tensor.strides(), 0, at::kFloat,
+                                         /*tagged=*/true);
+      ++expected_;
+    }
+    entries_.push_back(std::move(entry));
+  }
+}
+
+void GradientPage::pin(Access access) { owner_.pin(*this, access); }
+void GradientPage::unpin() noexcept { owner_.unpin(*this); }
+
+at::Tensor GradientPage::range(const at::Tensor& whole, size_t parameter) const {
+  const auto& slice = layout().parameters[parameter];
+  return whole.narrow(0, slice.offset, slice.numel);
+}
+
+at::Tensor GradientPage::shaped(const at::Tensor& whole, size_t parameter) const {
+  const auto& slice = layout().parameters[parameter];
+  const auto& tensor = slice.parameter.tensor;
+  return whole.as_strided(tensor.sizes(), tensor.strides(), whole.storage_offset() + slice.offset);
+}
+
+void GradientPage::bind(const at::Tensor& whole) {
+  whole_ = whole;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].storage) entries_[i].storage->bind(range(whole_, i).data_ptr());
+  }
+}
+
+void GradientPage::release() {
+  for (auto& entry : entries_) {
+    if (entry.storage) entry.storage->release();
+  }
+  whole_.reset();
+}
+
+}  // namespace zero

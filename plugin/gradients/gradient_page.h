@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradients of one parameter page, and the tensors that users see as `.grad()`.
+//
+// A `.grad()` after backward is a tagged tensor of the parameter's shape in fp32. Its bytes are the page's mean gradient;
+// they are gathered from all shards when an operator touches it and written back to this rank's shard when it was written.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "plugin/gradients/gradient_buckets.h"
+#include "plugin/paging/parameter_page.h"
+
+namespace zero {
+
+class Gradients;
+
+class GradientPage final : public Page {
+ public:
+  // What the home holds for one parameter.
+  enum class Content : uint8_t {
+    kStale,  // nothing that means anything
+    kZero,
+    kSum,    // gradients since they were cleared
+  };
+  struct Parameter {
+    std::unique_ptr<PagedStorage> storage;
+    at::Tensor view;                  // the `.grad()` that is attached after backward
+    Content content = Content::kStale;
+    bool attached = false;            // `view` is, or was before this backward, the parameter's `.grad()`
+    bool arrived = false;             // in this backward
+    bool present = false;             // some rank has a gradient
+  };
+
+  GradientPage(Gradients& owner, ParameterPage& parameters, at::Device device);
+
+  void pin(Access access) override;
+  void unpin() noexcept override;
+
+  const PageLayout& layout() const { return parameters_.layout(); }
+  ParameterPage& parameter_page() const { return parameters_; }
+
+  // The range of a parameter in a flat tensor over the page.
+  at::Tensor range(const at::Tensor& whole, size_t parameter) const;
+  // The same, in the parameter's sizes and strides.
+  at::Tensor shaped(const at::Tensor& whole, size_t parameter) const;
+
+ private:
+  friend class Gradients;
+  // Binds the views to the whole page's bytes.
+  void bind(const at::Tensor& whole);
+  void release();
+
+  Gradients& owner_;
+  ParameterPage& parameters_;
+  std::vector<Parameter> entries_;  // as in layout().parameters; those of frozen parameters stay stale
+  Buffer home_;                     // fp32: the whole page, or this rank's shard
+  bool holds_sums_ = false;         // some parameter's content is a sum
+
+  GradientBuckets::Bucket* bucket_ = nullptr;
+  int arrivals_ = 0;   // in this backward
+  int expected_ = 0;   // arrivals that complete the page; learnt from the backward before
+  bool reduced_ = false;  // in this backward
+
+  at::Tensor whole_;   // while views are bound
+  int pins_ = 0;
+  bool written_ = false;
+};
+
+}  // namespace zero

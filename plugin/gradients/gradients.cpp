@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/gradients/gradients.h"
+
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace zero {
+
+namespace {
+
+class TakeGradient final : public torch::autograd::PostAccumulateGradHook {
+ public:
+  TakeGradient(Gradients& owner, GradientPage& page, size_t parameter)
+      : owner_(owner), page_(page), parameter_(parameter) {}
+  void operator()(const at::Tensor&) override { owner_.arrived(page_, parameter_); }
+
+ private:
+  Gradients& owner_;
+  GradientPage& page_;
+  size_t parameter_;
+};
+
+}  // namespace
+
+Gradients::Gradients(ParameterPages& pages, const GradientOptions& options, Buffers& buffers, Ledger& ledger,
+                     Communicator& reduce, Control& control, kernels::ThreadPool& pool)
+    : options_(options),
+      buffers_(buffers),
+      reduce_(reduce),
+      control_(control),
+      pool_(pool),
+      reductions_(buffers.device()),
+      filled_(buffers.device()),
+      deposited_(buffers.device()),
+      subscription_(*this) {
+  const bool to_host_memory = options_.home == Place::kHost && buffers_.device().is_cuda();
+  const bool sharded_at_once = options_.world_size > 1 && options_.stage >= 2;
+  direct_ = !sharded_at_once && !(to_host_memory && options_.world_size == 1);
+  const Place home = direct_ && options_.world_size > 1 ? Place::kDevice : options_.home;
+
+  int64_t largest = 0;
+  for (const auto& page : pages.all()) {
+    if (!page->layout().trainable) continue;
+    pages_.push_back(std::make_unique<GradientPage>(*this, *page, buffers_.device()));
+    GradientPage& gradient = *pages_.back();
+    const int64_t numel = direct_ ? page->layout().numel : page->layout().shard_numel;
+    ledger.predict(MemoryClass::kGradientHome, home, numel * static_cast<int64_t>(sizeof(float)));
+    gradient.home_ = buffers_.allocate(MemoryClass::kGradientHome, home, numel, at::kFloat);
+    largest = std::max(largest, page->layout().numel);
+    for (size_t i = 0; i < gradient.entries_.size(); ++i) {
+      if (!gradient.entries_[i].storage) continue;
+      torch::autograd::impl::set_post_acc_grad_hooks(page->layout().parameters[i].parameter.tensor,
+                                                     std::make_unique<TakeGradient>(*this, gradient, i));
+    }
+  }
+  allocate_norm_scratch();
+  for (int i = static_cast<int>(pages_.size()) - 1; i >= 0; --i) order_.push_back(i);
+  if (!direct_) {
+    buckets_ = std::make_unique<GradientBuckets>(buffers_, largest);
+    ledger.predict(MemoryClass::kGradientBuckets, Place::kDevice, 2 * largest * static_cast<int64_t>(sizeof(float)));
+  }
+}
+
+Gradients::~Gradients() {
+  clear();
+  for (const auto& page : pages_) {
+    for (size_t i = 0; i < page->entries_.size(); ++i) {
+      if (!page->entries_[i].storage) continue;
+      torch::autograd::impl::set_post_acc_grad_hooks(page->layout().parameters[i].parameter.tensor, nullptr);
+    }
+  }
+}
+
+void Gradients::backward_begins() {
+  const std::lock_guard lock(mutex_);
+  take_back_views();
+  if (reduced_) undo_reduction();
+  completions_.clear();
+  next_ = 0;
+  any_arrived_ = false;
+  for (auto& page : pages_) {
+    page->arrivals_ = 0;
+    page->reduced_ = false;
+    for (auto& entry : page->entries_) entry.arrived = false;
+  }
+}
+
+// `.grad()` must be undefined while autograd runs, or it would add into the gathered view. A view that is gone was
+// cleared by the user.
+void Gradients::take_back_views() {
+  for (const auto& page : pages_) {
+    for (size_t i = 0; i < page->entries_.size(); ++i) {
+      const auto& entry = page->entries_[i];
+      if (!entry.storage) continue;
+      const auto& parameter = page->layout().parameters[i].parameter;
+      const at::Tensor& grad = parameter.tensor.grad();
+      TORCH_CHECK(!grad.defined() || paged_storage_of(grad) == entry.storage.get(), "LibZeRO: the gradient of '",
+                  parameter.name, "' was replaced by another tensor before this backward. Write into it in place "
+                  "(grad().copy_(...), grad().mul_(...)), or clear it with zero_grad().");
+    }
+  }
+  release_views(nullptr);
+  for (auto& page : pages_) {
+    page->holds_sums_ = false;
+    for (size_t i = 0; i < page->entries_.size(); ++i) {
+      auto& entry = page->entries_[i];
+      if (!entry.storage) continue;
+      at::Tensor& grad = page->layout().parameters[i].parameter.tensor.mutable_grad();
+      if (entry.attached && (!grad.defined() || (cleared_elsewhere && cleared_elsewhere(*page, i)))) {
+        entry.content = GradientPage::Content::kStale;
+        entry.present = false;
+      }
+      entry.attached = false;
+      grad.reset();
+      page->holds_sums_ |= entry.content == GradientPage::Content::kSum || entry.present;
+    }
+  }
+}
+
+void Gradients::arrived(GradientPage& page, size_t parameter) {
+  at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  const auto& named = page.layout().parameters[parameter].parameter;
+  const at::Tensor gradient = named.tensor.grad();
+  TORCH_CHECK(gradient.layout() == at::kStrided, "LibZeRO: the gradient of '", named.name,
+              "' is sparse, which cannot be sharded yet. Build the embedding with sparse(false).");
+  TORCH_CHECK(!gradient.requires_grad(), "LibZeRO: backward() with create_graph=true would keep the gradient of '",
+              named.name, "' as a part of a graph, which cannot be sharded. Use torch::autograd::grad for the inner "
+              "derivative.");
+  if (direct()) {
+    add_to_home(page, parameter, gradient);
+  } else {
+    add_to_bucket(page, parameter, gradient);
+  }
+  named.tensor.mutable_grad().reset();
+  page.entries_[parameter].arrived = true;
+  any_arrived_ = true;
+  finished_ = false;
+  if (++page.arrivals_ == page.expected_) {
+    completions_.push_back(static_cast<int>(std::find_if(pages_.begin(), pages_.end(), [&](const auto& other) {
+                                              return other.get() == &page;
+                                            }) - pages_.begin()));
+    if (!direct()) reduce_complete_pages();
+  }
+}
+
+void Gradients::add_to_home(GradientPage& page, size_t parameter, const at::Tensor& gradient) {
+  auto& entry = page.entries_[parameter];
+  at::Tensor sum = page.shaped(page.home_.tensor, parameter);
+  if (entry.content == GradientPage::Content::kSum) {
+    sum.add_(gradient);
+  } else {
+    sum.copy_(gradient);
+  }
+  entry.content = GradientPage::Content::kSum;
+}
+
+void Gradients::add_to_bucket(GradientPage& page, size_t parameter, const at::Tensor& gradient) {
+  if (page.bucket_ == nullptr) page.bucket_ = &buckets_->take();
+  page.shaped(page.bucket_->memory.tensor, parameter).add_(gradient);
+}
+
+void Gradients::reduce_complete_pages() {
+  while (next_ < order_.size()) {
+    GradientPage& page = *pages_[order_[next_]];
+    if (page.arrivals_ < page.expected_) return;
+    reduce(page);
+    ++next_;
+  }
+}
+
+void Gradients::reduce(GradientPage& page) {
+  if (page.bucket_ == nullptr) page.bucket_ = &buckets_->take();
+  const int64_t shard = page.layout().shard_numel;
+  filled_.record();
+  {
+    const auto on_reductions = reductions_.enter();
+    filled_.wait();
+    at::Tensor whole = page.bucket_->memory.tensor.narrow(0, 0, page.layout().numel);
+    at::Tensor own = whole.narrow(0, options_.shard.index * shard, shard);
+    if (options_.world_size > 1) {
+      reduce_.reduce_scatter(own, whole);
+      own.mul_(1.0 / options_.world_size);
+    }
+    deposit(page, own);
+    deposited_.record();
+    page.bucket_->drained.record();
+  }
+  buckets_->give(*page.bucket_);
+  page.bucket_ = nullptr;
+  page.reduced_ = true;
+}
+
+void Gradients::deposit(GradientPage& page, const at::Tensor& incoming) {
+  at::Tensor home = page.home_.tensor;
+  if (!page.holds_sums_) {
+    home.copy_(incoming, /*non_blocking=*/true);
+    for (auto& entry : page.entries_) entry.content = GradientPage::Content::kZero;
+  } else {
+    zero_stale(page);
+    if (home.device() == incoming.device()) {
+      home.add_(incoming);
+    } else {
+      // A host home is added to on the host, so the host must wait for the copy.
+      if (!staging_.tensor.defined()) {
+        staging_ = buffers_.allocate(MemoryClass::kStaging, Place::kHost, buckets_->numel(), at::kFloat);
+      }
+      at::Tensor copy = staging_.tensor.narrow(0, 0, incoming.numel());
+      copy.copy_(incoming, /*non_blocking=*/true);
+      deposited_.record();
+      deposited_.synchronize();
+      home.add_(copy);
+    }
+  }
+  for (auto& entry : page.entries_) {
+    if (entry.arrived) entry.content = GradientPage::Content::kSum;
+  }
+  page.holds_sums_ = true;
+}
+
+at::Tensor Gradients::home_range(const GradientPage& page, size_t parameter) const {
+  const auto& slice = page.layout().parameters[parameter];
+  const int64_t begin = direct() ? 0 : options_.shard.index * page.layout().shard_numel;
+  const int64_t from = std::max(slice.offset, begin);
+  const int64_t to = std::min(slice.offset + slice.numel, begin + page.home_.tensor.numel());
+  return page.home_.tensor.narrow(0, std::min(from - begin, page.home_.tensor.numel()), std::max<int64_t>(to - from, 0));
+}
+
+void Gradients::zero_stale(GradientPage& page) {
+  for (size_t i = 0; i < page.entries_.size(); ++i) {
+    auto& entry = page.entries_[i];
+    if (!entry.storage || entry.content != GradientPage::Content::kStale) continue;
+    home_range(page, i).zero_();
+    entry.content = GradientPage::Content::kZero;
+  }
+}
+
+void Gradients::backward_ends(bool completed) {
+  at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  if (!direct() && any_arrived_) {
+    for (const int index : order_) {
+      GradientPage& page = *pages_[index];
+      if (completed && (!page.reduced_ || page.bucket_ != nullptr)) reduce(page);
+      if (page.bucket_ != nullptr) {  // an exception ended this backward: what is not reduced is dropped
+        page.bucket_->drained.record();
+        buckets_->give(*page.bucket_);
+        page.bucket_ = nullptr;
+      }
+      if (completed && page.arrivals_ > 0) page.expected_ = page.arrivals_;
+    }
+    if (completed && !order_agreed_) agree_on_order();
+  }
+  if (completed && any_arrived_) exchange_presence();
+  for (const auto& page : pages_) {
+    for (size_t i = 0; i < page->entries_.size(); ++i) {
+      auto& entry = page->entries_[i];
+      if (!entry.present) {
+        // What arrived before an exception and belongs to no earlier sum is forgotten.
+        entry.content = GradientPage::Content::kStale;
+        continue;
+      }
+      page->layout().parameters[i].parameter.tensor.mutable_grad() = entry.view;
+      entry.attached = true;
+    }
+  }
+  if (on_presence) on_presence();
+}
+
+void Gradients::exchange_presence() {
+  std::vector<uint8_t> flags;
+  for (const auto& page : pages_) {
+    for (const auto& entry : page->entries_) flags.push_back(entry.content == GradientPage::Content::kSum);
+  }
+  if (options_.world_size > 1) flags = control_.any(flags);
+  size_t next = 0;
+  for (auto& page : pages_) {
+    for (auto& entry : page->entries_) entry.present |= flags[next++] != 0;
+  }
+}
+
+void Gradients::agree_on_order() {
+  order_agreed_ = true;
+  if (options_.world_size == 1) return;
+  std::ostringstream mine;
+  for (const int page : completions_) mine << page << ' ';
+  std::istringstream first(control_.all_gather_text(mine.str()).front());
+  std::vector<int> order;
+  const auto add = [&](int page) {
+    if (std::find(order.begin(), order.end(), page) == order.end()) order.push_back(page);
+  };
+  for (int page = 0; first >> page;) add(page);
+  for (const int page : order_) add(page);
+  order_ = std::move(order);
+}
+
+void Gradients::finish() {
+  at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  finish_locked();
+}
+
+void Gradients::finish_locked() {
+  if (finished_) return;
+  finished_ = true;
+  for (auto& page : pages_) zero_stale(*page);
+  if (!direct()) {
+    deposited_.wait();
+    if (options_.home == Place::kHost) deposited_.synchronize();
+    return;
+  }
+  if (options_.world_size == 1) return;
+  for (auto& page : pages_) {
+    const int64_t shard = page->layout().shard_numel;
+    at::Tensor whole = page->home_.tensor;
+    at::Tensor own = whole.narrow(0, options_.shard.index * shard, shard);
+    if (options_.shard.count == 1) {
+      reduce_.all_reduce(whole);
+    } else {
+      reduce_.reduce_scatter(own, whole);
+    }
+    own.mul_(1.0 / options_.world_size);
+    for (auto& entry : page->entries_) {
+      if (entry.present) entry.content = GradientPage::Content::kSum;
+    }
+  }
+  reduced_ = true;
+}
+
+// The mean goes back into a sum whose next mean is right: below stage 1 every rank holds it and adds its own gradients
+// to it; at stage 1 its owner holds it times the number of ranks, and the others nothing.
+void Gradients::undo_reduction() {
+  reduced_ = false;
+  if (options_.shard.count == 1) return;
+  for (auto& page : pages_) {
+    const at::Tensor mean = shard(*page).clone();
+    page->home_.tensor.zero_();
+    shard(*page).add_(mean, options_.world_size);
+  }
+}
+
+at::Tensor Gradients::shard(const GradientPage& page) const {
+  if (!direct()) return page.home_.tensor;
+  const int64_t shard = page.layout().shard_numel;
+  return page.home_.tensor.narrow(0, options_.shard.index * shard, shard);
+}
+
+void Gradients::scale(float factor) {
+  at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  finish_locked();
+  release_views(nullptr);
+  for (const auto& page : pages_) shard(*page).mul_(factor);
+}
+
+void Gradients::clear() {
+  const std::lock_guard lock(mutex_);
+  release_views(nullptr);
+  finished_ = true;
+  reduced_ = false;
+  for (auto& page : pages_) {
+    page->holds_sums_ = false;
+    for (size_t i = 0; i < page->entries_.size(); ++i) {
+      auto& entry = page->entries_[i];
+      if (!entry.storage) continue;
+      entry.content = GradientPage::Content::kStale;
+      entry.attached = false;
+      entry.present = false;
+      page->layout().parameters[i].parameter.tensor.mutable_grad().reset();
+    }
+  }
+  if (on_presence) on_presence();
+}
+
+at::Tensor Gradients::gather_whole(GradientPage& page) {
+  const auto& layout = page.layout();
+  if (direct()) {
+    if (options_.shard.count > 1) reduce_.all_gather(page.home_.tensor, shard(page));
+    return page.home_.tensor;
+  }
+  at::Tensor whole = at::empty({layout.numel}, at::TensorOptions().dtype(at::kFloat).device(buffers_.device()));
+  if (options_.shard.count > 1) {
+    reduce_.all_gather(whole, page.home_.tensor.to(buffers_.device()));
+  } else {
+    whole.copy_(page.home_.tensor);
+  }
+  return whole;
+}
+
+at::Tensor Gradients::whole(const at::Tensor& parameter) {
+  at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  finish_locked();
+  for (auto& page : pages_) {
+    for (size_t i = 0; i < page->entries_.size(); ++i) {
+      if (!page->layout().parameters[i].parameter.tensor.is_same(parameter)) continue;
+      if (!page->entries_[i].present) return {};
+      return page->shaped(gather_whole(*page), i).clone();
+    }
+  }
+  TORCH_CHECK(false, "LibZeRO: the tensor of sizes ", parameter.sizes(),
+              " is no trainable parameter of the model that was set up.");
+}
+
+void Gradients::pin(GradientPage& page, Access access) {
+  at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  finish_locked();
+  if (!page.whole_.defined()) {
+    release_views(&page);
+    page.bind(gather_whole(page));
+  }
+  ++page.pins_;
+  page.written_ |= access == Access::kWrite;
+}
+
+void Gradients::unpin(GradientPage& page) noexcept {
+  at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  --page.pins_;
+  if (page.written_ && !direct()) {
+    const int64_t shard = page.layout().shard_numel;
+    page.home_.tensor.copy_(page.whole_.narrow(0, options_.shard.index * shard, shard));
+  }
+  page.written_ = false;
+}
+
+void Gradients::release_views(const GradientPage* except) {
+  for (auto& page : pages_) {
+    if (page.get() != except && page->whole_.defined() && page->pins_ == 0) page->release();
+  }
+}
+
+}  // namespace zero

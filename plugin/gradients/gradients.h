@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// From autograd to reduced shards. A hook takes each gradient as soon as autograd has accumulated it; what is kept until
+// the optimizer's step is the mean over ranks, in fp32, as the stage says: the whole page (stages 0 and 1) or this rank's
+// shard (2 and 3). Several backward passes add up.
+//
+// Note [Order of reductions]
+// Under several ranks pages are reduced in one order on every rank: that of page completion on rank 0 in the first
+// backward. A page that is complete waits for those before it; at the end of backward every page that is not reduced yet
+// is, with zeros where nothing arrived. So ranks that use different parameters still meet in the same collectives.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "plugin/gradients/backward_observer.h"
+#include "plugin/gradients/gradient_page.h"
+#include "plugin/optimizer/kernels/thread_pool.h"
+#include "plugin/paging/parameter_pages.h"
+#include "plugin/partition/control.h"
+
+namespace zero {
+
+struct GradientOptions {
+  int stage = 0;
+  int world_size = 1;
+  ShardPlace shard;
+  Place home = Place::kDevice;  // of reduced shards
+};
+
+class Gradients final : public BackwardListener {
+ public:
+  Gradients(ParameterPages& pages, const GradientOptions& options, Buffers& buffers, Ledger& ledger,
+            Communicator& reduce, Control& control, kernels::ThreadPool& pool);
+  ~Gradients();
+
+  void backward_begins() override;
+  void backward_ends(bool completed) override;
+
+  // Completes what backward left for later: reductions below stage 2 and zeros for absent gradients. Collective; does
+  // nothing when nothing has changed since.
+  void finish();
+  // Global 2-norm of the mean gradient. Collective.
+  double norm();
+  void scale(float factor);
+  // Forgets all gradients; `.grad()` of the parameters becomes undefined.
+  void clear();
+
+  const std::vector<std::unique_ptr<GradientPage>>& pages() const { return pages_; }
+  // Asked when a backward begins: the user has cleared this parameter's gradient in the optimizer.
+  std::function<bool(const GradientPage&, size_t parameter)> cleared_elsewhere;
+  // Called when it has changed which gradients are present: a backward has ended, or all were cleared.
+  std::function<void()> on_presence;
+
+  // Some rank has a gradient for this parameter of the page.
+  bool present(const GradientPage& page, size_t parameter) const { return page.entries_[parameter].present; }
+  // After finish(): this rank's shard of the mean gradient, fp32, where the home is.
+  at::Tensor shard(const GradientPage& page) const;
+  // A copy of the whole mean gradient in the parameter's shape; undefined when there is none. Collective.
+  at::Tensor whole(const at::Tensor& parameter);
+
+  // The parameter whose gradient this is, told by the hook.
+  void arrived(GradientPage& page, size_t parameter);
+  void pin(GradientPage& page, Access access);
+  void unpin(GradientPage& page) noexcept;
+
+ private:
+  // Homes hold whole pages on the device and gradients are added there directly; else they pass through a bucket.
+  bool direct() const { return direct_; }
+  void take_back_views();
+  void add_to_home(GradientPage& page, size_t parameter, const at::Tensor& gradient);
+  void add_to_bucket(GradientPage& page, size_t parameter, const at::Tensor& gradient);
+  void reduce_complete_pages();
+  void reduce(GradientPage& page);
+  void deposit(GradientPage& page, const at::Tensor& incoming);
+  void zero_stale(GradientPage& page);
+  at::Tensor home_range(const GradientPage& page, size_t parameter) const;
+  at::Tensor gather_whole(GradientPage& page);
+  void release_views(const GradientPage* except);
+  void agree_on_order();
+  void finish_locked();
+  void exchange_presence();
+  // Stages 0 and 1: more gradients are about to be added locally to sums that are reduced already.
+  void undo_reduction();
+  double local_squares();
+  void allocate_norm_scratch();
+
+  GradientOptions options_;
+  bool direct_;
+  Buffers& buffers_;
+  Communicator& reduce_;
+  Control& control_;
+  kernels::ThreadPool& pool_;
+  SideStream reductions_;
+  Event filled_;     // a bucket has all its gradients
+  Event deposited_;  // the last reduction's result is in its home
+
+  std::recursive_mutex mutex_;  // a view's pin may come while the same thread holds it in backward_begins
+  std::vector<std::unique_ptr<GradientPage>> pages_;
+  std::unique_ptr<GradientBuckets> buckets_;
+  Buffer staging_;                // pinned: where a host home is added to
+  Buffer norm_scratch_;           // fp64, on the device
+  std::vector<int> order_;        // pages in order of reduction
+  std::vector<int> completions_;  // pages in order of completion in this backward
+  size_t next_ = 0;               // of order_, in this backward
+  bool order_agreed_ = false;
+  bool any_arrived_ = false;      // in this backward
+  bool finished_ = true;          // nothing has changed since finish()
+  bool reduced_ = false;          // direct homes hold means, not this rank's sums
+  BackwardSubscription subscription_;
+};
+
+}  // namespace zero

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// EngineConfig: the typed result of all flags, and the record of which part of the engine has read
+// them.
+//
+// Each setting knows its value, where the value came from and who has read it. Rooms of the engine
+// call `config.page_bytes.read(Consumer::kPaging)`; reports call `peek()`. After the first step
+// unread_settings() names every flag that was given and that its consumer has not read, so no flag
+// can be without effect in silence. The defaults stand here; names, ranges, help and consumers
+// stand in plugin/config/field_table.cpp.
+//
+// Threads: any number of threads may read and peek at the same time; set() and assignment need the
+// object alone. A copy starts with what was recorded in the original and goes its own way; rooms
+// therefore hold a reference.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace zero {
+
+enum class Precision : uint8_t { kFp32, kBf16 };
+enum class DeviceChoice : uint8_t { kAuto, kCpu, kCuda };
+enum class UpdateKernel : uint8_t { kAuto, kAvx512, kAvx2, kPortable };
+
+// Later ones win over earlier ones.
+enum class Source : uint8_t { kDefault, kPreset, kFile, kCommandLine, kCode };
+
+struct Provenance {
+  Source source = Source::kDefault;
+  std::string where =
+      "default";          // "configs/x.yaml:3:8", "preset zero_stage_2", "--stage=3", "code"
+  std::string flag = {};  // the name as the user spelled it; empty where nobody did
+};
+
+// The part of the engine that acts on a setting.
+enum class Consumer : uint8_t {
+  kPartition,
+  kPaging,
+  kGradients,
+  kOptimizer,
+  kActivations,
+  kMemory,
+  kTrainer,
+};
+const char* name_of(Consumer consumer);
+
+template <class T>
+class Setting {
+ public:
+  Setting(T value) : value_(std::move(value)) {}  // NOLINT: a default is written as a plain value
+  Setting(const Setting& other)
+      : value_(other.value_), provenance_(other.provenance_), readers_(other.readers_.load()) {}
+  Setting& operator=(const Setting& other) {
+    value_ = other.value_;
+    provenance_ = other.provenance_;
+    readers_ = other.readers_.load();
+    return *this;
+  }
+
+  // The engine's read: records that `by` has it.
+  const T& read(Consumer by) const {
+    readers_.fetch_or(bit(by), std::memory_order_relaxed);
+    return value_;
+  }
+  // For reports and checks: records nothing.
+  const T& peek() const { return value_; }
+
+  // Somebody chose this value, even if it equals the default.
+  bool given() const { return provenance_.source != Source::kDefault; }
+  const Provenance& provenance() const { return provenance_; }
+  bool read_by(Consumer by) const {
+    return (readers_.load(std::memory_order_relaxed) & bit(by)) != 0;
+  }
+
+  // A new value has no readers yet.
+  void set(T value, Provenance provenance) {
+    value_ = std::move(value);
+    provenance_ = std::move(provenance);
+    readers_ = 0;
+  }
+
+ private:
+  static uint32_t bit(Consumer by) { return 1U << static_cast<uint32_t>(by); }
+
+  T value_;
+  Provenance provenance_;
+  mutable std::atomic<uint32_t> readers_{0};  // one bit a Consumer
+};
+
+// What the engine is built from. 0 is plain data parallel training; who wants partitioning says so.
+struct EngineConfig {
+  Setting<int> stage{0};
+  Setting<bool> offload_parameters{false};
+  Setting<bool> offload_optimizer{false};
+  Setting<bool> cpu_checkpointing{false};
+  Setting<bool> partition_activations{false};
+  Setting<Precision> precision{Precision::kFp32};
+  Setting<double> gradient_clipping{0.0};  // global 2-norm; 0: off
+  Setting<int64_t> gradient_accumulation_steps{1};
+  Setting<int64_t> page_bytes{int64_t{32} << 20};
+  Setting<int64_t> parameter_budget{0};  // bytes; 0: automatic
+  Setting<int64_t> prefetch_pages{2};
+  Setting<DeviceChoice> device{DeviceChoice::kAuto};
+  Setting<UpdateKernel> update_kernel{UpdateKernel::kAuto};
+  Setting<int64_t> update_threads{0};  // 0: automatic
+};
+
+// What the `trainer:` map of a file says to zero::Trainer.
+struct TrainerSettings {
+  Setting<int64_t> steps{0};           // optimizer steps; 0: one pass over the data
+  Setting<int64_t> log_every{10};      // optimizer steps; 0: never
+  Setting<int64_t> validate_every{0};  // optimizer steps; 0: never
+};
+
+// One sentence for each setting that was given, whatever its value, and that its consumer has not
+// read: the flag, where it was given, who should have read it, and what to do.
+std::vector<std::string> unread_settings(const EngineConfig& config);
+std::vector<std::string> unread_settings(const TrainerSettings& settings);
+
+// Everything that is wrong with a configuration, found in one go.
+class ConfigError : public std::runtime_error {
+ public:
+  explicit ConfigError(std::vector<std::string> problems);
+  // Each one: place, key, reason, remedy.
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  std::vector<std::string> problems_;
+};
+
+}  // namespace zero

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/optimizer/kernels/update.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "plugin/optimizer/kernels/float_mode.h"
+#include "plugin/optimizer/kernels/isa_kernels.h"
+
+namespace zero::kernels {
+namespace {
+
+constexpr int64_t kChunk = 16384;  // elements a thread takes at a time
+
+const char* missing_buffer(const Buffers& b, const Segment& segment) {
+  const Scalars& s = segment.scalars;
+  if (b.gradient == nullptr) return "gradient";
+  if (segment.rule == Rule::kSgd) {
+    return s.momentum != 0 && b.moment1 == nullptr ? "moment1 (SGD's momentum buffer)" : nullptr;
+  }
+  if (b.moment1 == nullptr) return "moment1";
+  if (b.moment2 == nullptr) return "moment2";
+  return s.amsgrad && b.max_moment2 == nullptr ? "max_moment2 (amsgrad)" : nullptr;
+}
+
+}  // namespace
+
+bool supported(Isa isa) {
+  switch (isa) {
+    case Isa::kPortable:
+      return true;
+#ifdef __x86_64__
+    case Isa::kAvx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case Isa::kAvx512:
+      return supported(Isa::kAvx2) && __builtin_cpu_supports("avx512f") &&
+             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+             __builtin_cpu_supports("avx512dq");
+#endif
+    default:
+      return false;
+  }
+}
+
+Isa best_isa() {
+  static const Isa best = supported(Isa::kAvx512) ? Isa::kAvx512
+                          : supported(Isa::kAvx2) ? Isa::kAvx2
+                                                  : Isa::kPortable;
+  return best;
+}
+
+const IsaKernels& kernels_for(Isa isa) {
+  if (!supported(isa)) {
+    throw std::invalid_argument(
+        "update kernels: this processor does not have the instruction set asked for; use "
+        "best_isa()");
+  }
+#ifdef __x86_64__
+  if (isa == Isa::kAvx512) return kAvx512Kernels;
+  if (isa == Isa::kAvx2) return kAvx2Kernels;
+#endif
+  return kPortableKernels;
+}
+
+Scalars adam_scalars(Rule rule, double lr, double beta1, double beta2, double eps,
+                     double weight_decay, bool amsgrad, int64_t step) {
+  if (rule == Rule::kSgd) {
+    throw std::invalid_argument("adam_scalars: SGD has its own, call sgd_scalars");
+  }
+  if (step < 1) {
+    throw std::invalid_argument("adam_scalars: steps count from 1, was given " +
+                                std::to_string(step));
+  }
+  const double correction1 = 1 - std::pow(beta1, static_cast<double>(step));
+  const double correction2 = 1 - std::pow(beta2, static_cast<double>(step));
+  Scalars s;
+  s.step_size = static_cast<float>(lr / correction1);
+  if (rule == Rule::kAdam) s.weight_decay = static_cast<float>(weight_decay);
+  if (rule == Rule::kAdamW) s.decay = static_cast<float>(1 - lr * weight_decay);
+  s.beta1 = static_cast<float>(beta1);
+  s.one_minus_beta1 = static_cast<float>(1 - beta1);
+  s.beta2 = static_cast<float>(beta2);
+  s.one_minus_beta2 = static_cast<float>(1 - beta2);
+  s.eps = static_cast<float>(eps);
+  s.inverse_root_correction2 = static_cast<float>(1 / std::sqrt(correction2));
+  s.amsgrad = amsgrad;
+  return s;
+}
+
+Scalars sgd_scalars(double lr, double momentum, double dampening, double weight_decay,
+                    bool nesterov, bool first_step) {
+  Scalars s;
+  s.step_size = static_cast<float>(lr);
+  s.weight_decay = static_cast<float>(weight_decay);
+  s.momentum = static_cast<float>(momentum);
+  s.one_minus_dampening = static_cast<float>(1 - dampening);
+  s.nesterov = nesterov;
+  s.first_step = first_step;
+  return s;
+}
+
+void check_buffers(const Buffers& b, std::span<const Segment> segments) {
+  const bool split_form = b.high != nullptr && b.low != nullptr;
+  const bool any_split = b.high != nullptr || b.low != nullptr;
+  if (!segments.empty() && (b.master != nullptr ? any_split : !split_form)) {
+    throw std::invalid_argument("update: give the weight either as master, or as high and low");
+  }
+  for (const Segment& segment : segments) {
+    if (segment.begin < 0 || segment.length < 0) {
+      throw std::invalid_argument("update: a segment begins at " + std::to_string(segment.begin) +
+                                  " and has length " + std::to_string(segment.length) +
+                                  "; neither may be negative");
+    }
+    if (const char* missing = missing_buffer(b, segment)) {
+      throw std::invalid_argument(std::string("update: a segment's rule needs the buffer ") +
+                                  missing + ", which is null");
+    }
+  }
+}
+
+void update_cpu(Isa isa, ThreadPool& pool, const Buffers& buffers,
+                std::span<const Segment> segments, float gradient_scale) {
+  check_buffers(buffers, segments);
+  const IsaKernels& kernels = kernels_for(isa);
+  // Chunks are cut from all segments laid end to end, so that many small ones make few chunks.
+  std::vector<int64_t> ends;
+  ends.reserve(segments.size());
+  int64_t total = 0;
+  for (const Segment& segment : segments) ends.push_back(total += segment.length);
+
+  pool.parallel_for((total + kChunk - 1) / kChunk, [&](int64_t chunk) {
+    const DefaultFloatMode mode;
+    int64_t at = chunk * kChunk;
+    const int64_t end = std::min(total, at + kChunk);
+    auto index = static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), at) - ends.begin());
+    for (; at < end; ++index) {
+      Segment part = segments[index];
+      const int64_t part_end = std::min(end, ends[index]);
+      part.begin += at - (ends[index] - part.length);
+      part.length = part_end - at;
+      kernels.update(buffers, part, gradient_scale);
+      at = part_end;
+    }
+  });
+}
+
+}  // namespace zero::kernels

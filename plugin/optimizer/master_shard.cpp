@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/optimizer/master_shard.h"
+
+#include <ATen/ops/where.h>
+
+#include <algorithm>
+#ifdef LIBZERO_CUDA
+#include <c10/cuda/CUDAStream.h>
+
+#include "plugin/optimizer/kernels/update_cuda.h"
+#endif
+
+namespace zero {
+
+namespace {
+
+constexpr int kHalfBits = 16;
+
+std::vector<MasterRange> ranges_in(const PageLayout& layout, ShardPlace shard) {
+  std::vector<MasterRange> ranges;
+  const int64_t begin = shard.index * layout.shard_numel;
+  const int64_t end = begin + layout.shard_numel;
+  for (size_t i = 0; i < layout.parameters.size(); ++i) {
+    const auto& slice = layout.parameters[i];
+    if (!slice.parameter.trainable) continue;
+    const int64_t from = std::clamp(slice.offset, begin, end);
+    const int64_t to = std::clamp(slice.offset + slice.numel, begin, end);
+    ranges.push_back({i, from - begin, to - from});
+  }
+  return ranges;
+}
+
+at::Tensor part(const at::Tensor& shard, const MasterRange& range) {
+  return shard.defined() ? shard.narrow(0, range.begin, range.length) : at::Tensor();
+}
+
+// The bits of bf16 values as the high halves of 32-bit words.
+at::Tensor high_bits(const at::Tensor& high) { return high.view(at::kShort).to(at::kInt).bitwise_left_shift(kHalfBits); }
+
+// fp32 values whose rounding to bf16 is `high` and whose remainder is `low`; see split_master.h.
+at::Tensor join(const at::Tensor& high, const at::Tensor& low) { return (high_bits(high) + low).view(at::kFloat); }
+
+}  // namespace
+
+MasterShard::MasterShard(ParameterPage& page, ShardPlace shard, Place home, Place place, const StateNeeds& needs,
+                         Buffers& buffers, Ledger& ledger)
+    : page_(page),
+      is_home_(home == place),
+      device_(buffers.device_of(place)),
+      buffers_(buffers),
+      ranges_(ranges_in(page.layout(), shard)),
+      published_(buffers.device()) {
+  const int64_t numel = page.layout().shard_numel;
+  const auto allocate = [&](MemoryClass memory_class, at::ScalarType dtype) {
+    ledger.predict(memory_class, place, numel * static_cast<int64_t>(c10::elementSize(dtype)));
+    return buffers.allocate(memory_class, place, numel, dtype);
+  };
+  const auto dtype = page.layout().dtype;
+  TORCH_CHECK(dtype == at::kFloat || dtype == at::kBFloat16, "LibZeRO: ", page.layout().storages.front().what,
+              " would be updated in ", dtype, ", for which there is no kernel. Convert the parameter to fp32, or take "
+              "it out of the optimizer.");
+  if (!is_home_) own_ = allocate(MemoryClass::kMaster, dtype);
+  const at::Tensor weights = is_home_ ? page.home() : own_.tensor;
+  if (dtype == at::kBFloat16) {
+    high_ = weights;
+    low_ = allocate(MemoryClass::kMaster, at::kShort);
+  } else {
+    master_ = weights;
+  }
+  if (needs.moment1) moment1_ = allocate(MemoryClass::kMoments, at::kFloat);
+  if (needs.moment2) moment2_ = allocate(MemoryClass::kMoments, at::kFloat);
+  if (needs.max_moment2) max_moment2_ = allocate(MemoryClass::kMoments, at::kFloat);
+  if (device_.is_cuda()) scale_ = buffers.allocate(MemoryClass::kStaging, Place::kDevice, 1, at::kFloat);
+}
+
+void MasterShard::initialize(const at::Tensor& exact_shard) {
+  if (!is_home_) compute_weights().copy_(page_.home());
+  if (!split()) return;
+  // LibTorch rounds ties to even, the split form away from zero; a remainder of exactly half is one unit too large for
+  // 16 bits where LibTorch rounded down.
+  const at::Tensor exact = exact_shard.to(device_);
+  low_.tensor.copy_((exact.view(at::kInt) - high_bits(high_)).clamp(INT16_MIN, INT16_MAX));
+}
+
+void MasterShard::follow(const at::Tensor& new_shard) {
+  const at::Tensor incoming = new_shard.to(device_);
+  if (split()) {
+    const at::Tensor same = high_.view(at::kShort) == incoming.view(at::kShort);
+    low_.tensor.mul_(same);
+  }
+  compute_weights().copy_(incoming);
+}
+
+void MasterShard::follow_range(const MasterRange& range) {
+  if (!is_home_) part(compute_weights(), range).copy_(part(page_.home(), range));
+  if (split()) part(low_.tensor, range).zero_();
+}
+
+void MasterShard::publish() {
+  if (!is_home_) {
+    at::Tensor(page_.home()).copy_(compute_weights(), /*non_blocking=*/true);
+    published_.record();
+  }
+  page_.home_changed();
+}
+
+at::Tensor MasterShard::read(const MasterRange& range) const {
+  if (!split()) return part(master_, range);
+  return join(part(high_, range), part(low_.tensor, range));
+}
+
+void MasterShard::write(const MasterRange& range, const at::Tensor& values) {
+  if (!split()) return;  // read() gave the master itself
+  const at::Tensor bits = values.contiguous().view(at::kInt);
+  const at::Tensor rounded = (bits + (1 << (kHalfBits - 1))).bitwise_right_shift(kHalfBits);
+  part(high_, range).view(at::kShort).copy_(rounded);
+  part(low_.tensor, range).copy_(bits);
+}
+
+StateViews MasterShard::state(const MasterRange& range) const {
+  return {part(moment1_.tensor, range), part(moment2_.tensor, range), part(max_moment2_.tensor, range)};
+}
+
+kernels::Buffers MasterShard::kernel_buffers(const at::Tensor& gradient) const {
+  const auto floats = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.data_ptr<float>() : nullptr; };
+  kernels::Buffers buffers;
+  buffers.master = floats(master_);
+  if (split()) {
+    buffers.high = static_cast<uint16_t*>(high_.data_ptr());
+    buffers.low = low_.tensor.data_ptr<int16_t>();
+  }
+  buffers.gradient = gradient.const_data_ptr<float>();
+  buffers.moment1 = floats(moment1_.tensor);
+  buffers.moment2 = floats(moment2_.tensor);
+  buffers.max_moment2 = floats(max_moment2_.tensor);
+  return buffers;
+}
+
+void MasterShard::update(kernels::Isa isa, kernels::ThreadPool& pool, const at::Tensor& gradient,
+                         const std::vector<kernels::Segment>& segments, float scale) {
+  published_.synchronize();  // the last copy to the home may still read the compute weights
+  const at::Tensor local = gradient.to(device_);
+  if (device_.is_cpu()) {
+    kernels::update_cpu(isa, pool, kernel_buffers(local), segments, scale);
+    return;
+  }
+#ifdef LIBZERO_CUDA
+  scale_.tensor.fill_(scale);
+  kernels::update_cuda(kernel_buffers(local), segments, scale_.tensor.const_data_ptr<float>(),
+                       c10::cuda::getCurrentCUDAStream(device_.index()).stream());
+#endif
+}
+
+}  // namespace zero

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fp32 truth of one page's shard, and its optimizer state.
+//
+// For fp32 parameters the master is the parameter home itself when both lie in the same place, else a copy. For bf16
+// parameters it is split (see kernels/split_master.h): the high halves are the parameter home, or a copy in the
+// master's place, and the low halves complete them. Masters and state lie on the device, or in host memory when the
+// optimizer is offloaded.
+#pragma once
+
+#include <vector>
+
+#include "plugin/memory/buffers.h"
+#include "plugin/optimizer/kernels/update.h"
+#include "plugin/optimizer/update_rules.h"
+#include "plugin/paging/parameter_pages.h"
+
+namespace zero {
+
+// Where one parameter lies in this rank's shard.
+struct MasterRange {
+  size_t parameter = 0;  // index into PageLayout::parameters
+  int64_t begin = 0;     // elements from the beginning of the shard
+  int64_t length = 0;    // 0: the parameter lies on other ranks
+};
+
+class MasterShard {
+ public:
+  MasterShard(ParameterPage& page, ShardPlace shard, Place home, Place place, const StateNeeds& needs,
+              Buffers& buffers, Ledger& ledger);
+
+  ParameterPage& page() const { return page_; }
+  const std::vector<MasterRange>& ranges() const { return ranges_; }
+  at::Device device() const { return device_; }
+
+  // Starts from the parameters' values in their original precision.
+  void initialize(const at::Tensor& exact_shard);
+  // The user wrote new compute weights: the master follows. Where the rounded value is unchanged the master keeps its
+  // exact one.
+  void follow(const at::Tensor& new_shard);
+  // The same where it is not known any more what was changed: masters of this range become the compute weights.
+  void follow_range(const MasterRange& range);
+  // Copies the master's values into the home, if they are two.
+  void publish();
+
+  // One range as fp32: a view for fp32 parameters, a new tensor for split masters.
+  at::Tensor read(const MasterRange& range) const;
+  // Writes back what read() returned and the caller has changed.
+  void write(const MasterRange& range, const at::Tensor& values);
+
+  StateViews state(const MasterRange& range) const;
+  // Updates the segments with gradient * scale. Work on the device is enqueued on the current stream.
+  void update(kernels::Isa isa, kernels::ThreadPool& pool, const at::Tensor& gradient,
+              const std::vector<kernels::Segment>& segments, float scale);
+
+ private:
+  bool split() const { return low_.tensor.defined(); }
+  at::Tensor compute_weights() const { return split() ? high_ : master_; }
+  kernels::Buffers kernel_buffers(const at::Tensor& gradient) const;
+
+  ParameterPage& page_;
+  bool is_home_;             // the compute weights of the master are the page's home
+  at::Device device_;
+  Buffers& buffers_;
+  std::vector<MasterRange> ranges_;
+  Buffer own_;               // of master_ or high_ when the home lies elsewhere
+  at::Tensor master_;        // fp32 [shard]
+  at::Tensor high_;          // bf16 [shard]
+  Buffer low_;               // int16 [shard]
+  Buffer moment1_, moment2_, max_moment2_;  // fp32 [shard]
+  Buffer scale_;             // one float on the device
+  Event published_;
+};
+
+}  // namespace zero

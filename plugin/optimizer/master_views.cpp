@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/optimizer/master_views.h"
+
+namespace zero {
+
+namespace {
+
+constexpr int64_t kFloatBytes = sizeof(float);
+
+}  // namespace
+
+MasterView::MasterView(MasterShard& shard, MasterRange range, const std::string& name,
+                       std::function<void()> before_use, std::function<void()> on_written)
+    : shard_(shard),
+      range_(range),
+      before_use_(std::move(before_use)),
+      on_written_(std::move(on_written)),
+      storage_(*this, range.length * kFloatBytes, shard.device(), "the master weights of '" + name + "'"),
+      tensor_(storage_.tensor({range.length}, {1}, 0, at::kFloat, /*tagged=*/true)) {}
+
+void MasterView::pin(Access access) {
+  at::NoGradGuard no_grad;
+  if (!values_.defined()) {
+    before_use_();
+    values_ = shard_.read(range_);
+    storage_.bind(values_.data_ptr());
+  }
+  ++pins_;
+  written_ |= access == Access::kWrite;
+}
+
+void MasterView::unpin() noexcept {
+  if (--pins_ > 0) return;
+  at::NoGradGuard no_grad;
+  if (written_) {
+    shard_.write(range_, values_);
+    on_written_();
+  }
+  written_ = false;
+  storage_.release();
+  values_.reset();
+}
+
+MasterGradient::MasterGradient(Gradients& gradients, const GradientPage& page, const MasterShard& shard,
+                               MasterRange range, const std::string& name)
+    : gradients_(gradients),
+      page_(page),
+      range_(range),
+      device_(shard.device()),
+      storage_(*this, range.length * kFloatBytes, device_, "the reduced gradient of '" + name + "'"),
+      tensor_(storage_.tensor({range.length}, {1}, 0, at::kFloat, /*tagged=*/true)) {}
+
+at::Tensor MasterGradient::reduced() const { return gradients_.shard(page_).narrow(0, range_.begin, range_.length); }
+
+void MasterGradient::pin(Access access) {
+  at::NoGradGuard no_grad;
+  if (!values_.defined()) {
+    gradients_.finish();
+    values_ = reduced().to(device_);
+    storage_.bind(values_.data_ptr());
+  }
+  ++pins_;
+  written_ |= access == Access::kWrite;
+}
+
+void MasterGradient::unpin() noexcept {
+  if (--pins_ > 0) return;
+  at::NoGradGuard no_grad;
+  if (written_ && values_.device() != gradients_.shard(page_).device()) reduced().copy_(values_);
+  written_ = false;
+  storage_.release();
+  values_.reset();
+}
+
+}  // namespace zero

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/optimizer/sharded_optimizer.h"
+
+#include <unordered_map>
+
+namespace zero {
+
+namespace {
+
+// The group of each parameter of the optimizer.
+std::unordered_map<const c10::TensorImpl*, size_t> groups_of(const torch::optim::Optimizer& optimizer) {
+  std::unordered_map<const c10::TensorImpl*, size_t> groups;
+  for (size_t group = 0; group < optimizer.param_groups().size(); ++group) {
+    for (const auto& parameter : optimizer.param_groups()[group].params()) {
+      groups.emplace(parameter.unsafeGetTensorImpl(), group);
+    }
+  }
+  return groups;
+}
+
+}  // namespace
+
+ShardedOptimizer::ShardedOptimizer(torch::optim::Optimizer& optimizer, ParameterPages& pages,
+                                   const ShardedOptimizerOptions& options, Buffers& buffers, Ledger& ledger,
+                                   kernels::ThreadPool& pool)
+    : optimizer_(optimizer), pages_(pages), options_(options), pool_(pool), rule_(rule_of(optimizer)) {
+  TORCH_CHECK(optimizer.state().empty(), "LibZeRO: the optimizer has state of earlier steps (", optimizer.state().size(),
+              " parameters), which setup would lose. Call zero::Strategy::setup before the first step.");
+  const auto groups = groups_of(optimizer);
+  const StateNeeds needs = rule_->needs(optimizer);
+  for (const auto& page : pages.all()) {
+    if (!page->layout().trainable) continue;
+    auto entry = std::make_unique<PageEntry>();
+    entry->shard = std::make_unique<MasterShard>(*page, options.shard, page->permanent() ? Place::kDevice : options.home,
+                                                 options.masters, needs, buffers, ledger);
+    for (const auto& range : entry->shard->ranges()) {
+      Entry parameter;
+      parameter.range = range;
+      parameter.group = groups.at(page->layout().parameters[range.parameter].parameter.tensor.unsafeGetTensorImpl());
+      entry->entries.push_back(std::move(parameter));
+    }
+    page->on_written = [shard = entry->shard.get()](const at::Tensor& values) { shard->follow(values); };
+    entries_.push_back(std::move(entry));
+  }
+}
+
+ShardedOptimizer::~ShardedOptimizer() {
+  for (auto& page : entries_) page->shard->page().on_written = nullptr;
+  for (size_t group = 0; group < user_parameters_.size(); ++group) {
+    optimizer_.param_groups()[group].params() = user_parameters_[group];
+  }
+}
+
+const NamedParameter& ShardedOptimizer::parameter_of(const PageEntry& page, const Entry& entry) const {
+  return page.shard->page().layout().parameters[entry.range.parameter].parameter;
+}
+
+void ShardedOptimizer::initialize(const ParameterPage& page, const at::Tensor& exact_shard) {
+  for (auto& entry : entries_) {
+    if (&entry->shard->page() == &page) entry->shard->initialize(exact_shard);
+  }
+}
+
+void ShardedOptimizer::connect(Gradients& gradients) {
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> masters;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    PageEntry& page = *entries_[i];
+    for (auto& entry : page.entries) {
+      const auto& parameter = parameter_of(page, entry);
+      entry.view = std::make_unique<MasterView>(
+          *page.shard, entry.range, parameter.name, [this, &page] { follow_writes(page); },
+          [this, &page] {
+            plain_step_seen_ = true;
+            page.shard->page().mark_stale([this, &page] { publish(page); });
+          });
+      entry.gradient = std::make_unique<MasterGradient>(gradients, *gradients.pages()[i], *page.shard, entry.range,
+                                                        parameter.name);
+      masters.emplace(parameter.tensor.unsafeGetTensorImpl(), entry.view->tensor());
+    }
+    note_versions(page);
+  }
+  for (auto& group : optimizer_.param_groups()) {
+    user_parameters_.push_back(group.params());
+    for (auto& parameter : group.params()) {
+      const auto master = masters.find(parameter.unsafeGetTensorImpl());
+      if (master != masters.end()) {
+        parameter = master->second;
+      } else if (parameter.numel() > 0) {
+        frozen_.push_back(parameter);
+      }
+    }
+  }
+  gradients.on_presence = [this, &gradients] { attach_gradients(gradients); };
+  gradients.cleared_elsewhere = [this](const GradientPage& page, size_t parameter) {
+    return cleared(page.parameter_page(), parameter);
+  };
+}
+
+void ShardedOptimizer::attach_gradients(Gradients& gradients) {
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    for (auto& entry : entries_[i]->entries) {
+      const bool present = gradients.present(*gradients.pages()[i], entry.range.parameter);
+      at::Tensor(entry.view->tensor()).mutable_grad() = present ? entry.gradient->tensor() : at::Tensor();
+    }
+  }
+}
+
+bool ShardedOptimizer::cleared(const ParameterPage& page, size_t parameter) const {
+  for (const auto& candidate : entries_) {
+    if (&candidate->shard->page() != &page) continue;
+    for (const auto& entry : candidate->entries) {
+      if (entry.range.parameter == parameter) return !entry.view->tensor().grad().defined();
+    }
+  }
+  return false;
+}
+
+void ShardedOptimizer::follow_writes(PageEntry& page) {
+  ParameterPage& parameters = page.shard->page();
+  parameters.freshen();
+  if (!parameters.permanent()) {
+    pages_.residency()->write_back(parameters);
+    return;
+  }
+  for (const auto& entry : page.entries) {
+    if (parameter_of(page, entry).tensor._version() != entry.version) page.shard->follow_range(entry.range);
+  }
+  note_versions(page);
+}
+
+void ShardedOptimizer::note_versions(PageEntry& page) {
+  for (auto& entry : page.entries) entry.version = parameter_of(page, entry).tensor._version();
+}
+
+void ShardedOptimizer::publish(PageEntry& page) {
+  ParameterPage& parameters = page.shard->page();
+  if (!parameters.permanent()) pages_.residency()->invalidate(parameters);
+  page.shard->publish();
+  pages_.refresh(parameters);
+}
+
+void ShardedOptimizer::check_frozen() const {
+  for (const auto& parameter : frozen_) {
+    TORCH_CHECK(!parameter.requires_grad(), "LibZeRO: a parameter of sizes ", parameter.sizes(),
+                " was frozen at setup and requires a gradient now, but has no master weights and no optimizer state. "
+                "Call teardown(), then setup() again.");
+  }
+}
+
+void ShardedOptimizer::step(Gradients& gradients, float scale) {
+  check_frozen();
+  for (auto& page : entries_) follow_writes(*page);
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    PageEntry& page = *entries_[i];
+    const GradientPage& gradient = *gradients.pages()[i];
+    std::vector<kernels::Segment> segments;
+    for (const auto& entry : page.entries) {
+      if (entry.range.length == 0 || !gradients.present(gradient, entry.range.parameter)) continue;
+      auto& segment = segments.emplace_back();
+      segment.begin = entry.range.begin;
+      segment.length = entry.range.length;
+      rule_->prepare(optimizer_, optimizer_.param_groups()[entry.group], entry.view->tensor(),
+                     page.shard->state(entry.range), segment);
+    }
+    if (!page.shard->page().permanent()) pages_.residency()->invalidate(page.shard->page());
+    page.shard->update(options_.isa, pool_, gradients.shard(gradient), segments, scale);
+    publish(page);
+  }
+}
+
+}  // namespace zero

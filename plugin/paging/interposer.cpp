@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/paging/interposer.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <torch/library.h>
+
+#include "plugin/paging/operator_facts.h"
+
+namespace zero {
+
+namespace {
+
+void pin_value(PinScope& pins, const c10::IValue& value, Access access) {
+  if (value.isTensor()) {
+    pins.add(value.toTensor(), access);
+  } else if (value.isList()) {
+    for (const c10::IValue& element : value.toListRef()) {
+      if (element.isTensor()) pins.add(element.toTensor(), access);
+    }
+  }
+}
+
+// set_ on a paged tensor would move it out of its page: torch::load into a parameter does that. The values are what is
+// meant, so they are copied into the page.
+void copy_instead_of_set(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const size_t count = op.schema().arguments().size();
+  const auto arguments = torch::jit::last(*stack, count);
+  const at::Tensor self = arguments[0].toTensor();
+  TORCH_CHECK(arguments[1].isTensor() && arguments[1].toTensor().sizes() == self.sizes(), "LibZeRO: set_ on ",
+              paged_storage_of(self)->what(),
+              " would take it out of its page. Only a tensor of the same shape can be loaded into it; copy_ it, or "
+              "call zero::Strategy::teardown() first.");
+  const at::Tensor source = arguments[1].toTensor();
+  at::Tensor(self).copy_(source);
+  torch::jit::drop(*stack, count);
+  torch::jit::push(*stack, self);
+}
+
+void interpose(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const OperatorFacts& facts = facts_of(op);
+  PinScope pins;
+  if (!facts.reads_no_bytes) {
+    const auto arguments = torch::jit::last(*stack, facts.writes.size());
+    if (facts.replaces_storage && paged_storage_of(arguments[0].toTensor()) != nullptr) {
+      copy_instead_of_set(op, stack);
+      return;
+    }
+    for (size_t i = 0; i < facts.writes.size(); ++i) {
+      pin_value(pins, arguments[i], facts.writes[i] ? Access::kWrite : Access::kRead);
+    }
+  }
+  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kPagedKey), stack);
+}
+
+}  // namespace
+
+void install_interposer() {
+  static torch::Library* const registration = [] {
+    auto* library = new torch::Library(torch::Library::IMPL, "_", kPagedKey, __FILE__, __LINE__);
+    library->fallback(torch::CppFunction::makeFromBoxedFunction<&interpose>());
+    return library;  // never destroyed: tagged tensors may outlive every static object
+  }();
+  (void)registration;
+}
+
+PinScope::~PinScope() {
+  for (auto page = pages_.rbegin(); page != pages_.rend(); ++page) (*page)->unpin();
+}
+
+void PinScope::add(const at::Tensor& tensor, Access access) {
+  PagedStorage* const storage = paged_storage_of(tensor);
+  if (storage == nullptr) return;
+  pages_.reserve(pages_.size() + 1);
+  storage->page().pin(access);
+  pages_.push_back(&storage->page());
+}
+
+}  // namespace zero

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/paging/parameter_pages.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "plugin/paging/interposer.h"
+
+namespace zero {
+
+namespace {
+
+constexpr int64_t kAutomaticBudget = int64_t{1} << 30;  // bytes
+
+}  // namespace
+
+ParameterPages::ParameterPages(const std::vector<NamedParameter>& parameters, const PagingOptions& options,
+                               Buffers& buffers, Ledger& ledger, Communicator& gather)
+    : options_(options), buffers_(buffers), gather_(gather) {
+  install_interposer();
+  auto layouts = plan_pages(parameters, {options.page_bytes, options.shard.count, options.compute_dtype});
+  int64_t total = 0;
+  for (auto& layout : layouts) {
+    total += layout.bytes();
+    const int id = static_cast<int>(pages_.size());
+    pages_.push_back(
+        std::make_unique<ParameterPage>(id, std::move(layout), buffers.device(), options.whole_pages_stay));
+  }
+  predict(ledger);
+  if (!options_.whole_pages_stay && total > 0) {
+    ResidencyOptions residency{choose_budget(total), options_.prefetch_pages, options_.shard.index,
+                               options_.shard.count};
+    ledger.predict(MemoryClass::kParameterSlots, Place::kDevice, residency.budget);
+    residency_ = std::make_unique<Residency>(residency, buffers_, ledger, &gather_);
+  } else {
+    ledger.add_live_parameters(total);
+  }
+  for (auto& page : pages_) {
+    const bool whole = page->permanent();
+    page->home_buffer_ = buffers_.allocate(MemoryClass::kParameterHome, whole ? Place::kDevice : options_.home,
+                                           whole ? page->layout().numel : page->layout().shard_numel,
+                                           page->layout().dtype);
+    page->home_ = page->home_buffer_.tensor;
+    if (whole) {
+      page->whole_ = page->home_buffer_.tensor;
+      page->home_ = page->whole_.narrow(0, options_.shard.index * page->layout().shard_numel,
+                                        page->layout().shard_numel);
+    } else {
+      residency_->manage(*page);
+    }
+  }
+}
+
+ParameterPages::~ParameterPages() = default;
+
+void ParameterPages::predict(Ledger& ledger) const {
+  for (const auto& page : pages_) {
+    const int64_t bytes = page->layout().bytes();
+    if (page->permanent()) {
+      ledger.predict(MemoryClass::kParameterHome, Place::kDevice, bytes);
+    } else {
+      ledger.predict(MemoryClass::kParameterHome, options_.home, bytes / options_.shard.count);
+    }
+  }
+}
+
+int64_t ParameterPages::choose_budget(int64_t total) const {
+  int64_t largest = 0;
+  for (const auto& page : pages_) largest = std::max(largest, page->layout().bytes());
+  if (options_.parameter_budget == 0) return std::min(total, std::max(kAutomaticBudget, 3 * largest));
+  TORCH_CHECK(options_.parameter_budget >= largest, "LibZeRO: parameter_budget is ", options_.parameter_budget,
+              " bytes, but the largest page alone needs ", largest,
+              ". Raise parameter_budget, or lower page_bytes if no single parameter is that large.");
+  return std::min(total, options_.parameter_budget);
+}
+
+// The whole page in the parameters' original precision, on the device.
+at::Tensor ParameterPages::exact_values(const ParameterPage& page) const {
+  const auto& layout = page.layout();
+  const auto exact = layout.dtype == at::kBFloat16 ? at::kFloat : layout.dtype;
+  const at::Tensor whole =
+      at::zeros({layout.numel}, at::TensorOptions().dtype(exact).device(buffers_.device()));
+  for (const auto& storage : layout.storages) {
+    whole.narrow(0, storage.offset, storage.numel).copy_(storage.source);
+  }
+  return whole;
+}
+
+void ParameterPages::adopt(const std::function<void(ParameterPage&, const at::Tensor&)>& on_shard) {
+  at::NoGradGuard no_grad;
+  for (auto& page : pages_) {
+    const auto& layout = page->layout();
+    const at::Tensor exact = exact_values(*page);
+    gather_.broadcast(exact, 0);
+    const at::Tensor shard = exact.narrow(0, options_.shard.index * layout.shard_numel, layout.shard_numel);
+    if (page->permanent()) {
+      page->whole_.copy_(exact);
+    } else {
+      page->home_.copy_(shard);
+    }
+    page->home_changed();
+    on_shard(*page, shard);
+
+    const auto element = static_cast<int64_t>(c10::elementSize(layout.dtype));
+    for (size_t i = 0; i < page->storages_.size(); ++i) {
+      if (page->permanent()) {
+        page->storages_[i]->bind(static_cast<char*>(page->whole_.data_ptr()) + layout.storages[i].offset * element);
+      }
+      page->layout_.storages[i].source.reset();
+    }
+    page->set_tagged(!page->permanent());
+  }
+}
+
+void ParameterPages::refresh(ParameterPage& page) {
+  if (page.permanent() && options_.shard.count > 1) gather_.all_gather(page.whole_, page.home_);
+}
+
+void ParameterPages::hand_back() {
+  at::NoGradGuard no_grad;
+  if (residency_) {
+    residency_->write_back();
+    residency_->invalidate();
+  }
+  for (auto& page : pages_) {
+    const auto& layout = page->layout();
+    at::Tensor whole = page->whole_;
+    if (!page->permanent()) {
+      whole = at::empty({layout.numel}, at::TensorOptions().dtype(layout.dtype).device(buffers_.device()));
+      if (options_.shard.count == 1) {
+        whole.copy_(page->home_);
+      } else {
+        gather_.all_gather(whole, page->home_.to(buffers_.device()));
+      }
+    }
+    const auto element = static_cast<int64_t>(c10::elementSize(layout.dtype));
+    page->set_tagged(false);
+    for (size_t i = 0; i < page->storages_.size(); ++i) {
+      // The page's memory lives as long as the last of its storages.
+      auto* const owner = new at::Tensor(whole);
+      void* const data = static_cast<char*>(whole.data_ptr()) + layout.storages[i].offset * element;
+      page->storages_[i]->detach(at::DataPtr(
+          data, owner, [](void* tensor) { delete static_cast<at::Tensor*>(tensor); }, buffers_.device()));
+    }
+  }
+}
+
+}  // namespace zero

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/partition/world.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "plugin/partition/rendezvous.h"
+
+namespace zero {
+namespace {
+
+// How long a rank that leaves waits for the others to leave too, before it gives its GPU
+// connections up.
+constexpr auto kExitGrace = std::chrono::seconds(10);
+
+bool is_loopback(const std::string& address) {
+  return address == "localhost" || address == "::1" || address.rfind("127.", 0) == 0;
+}
+
+at::Device device_of(at::DeviceType type, const Rendezvous& place) {
+  if (type == at::kCPU) return at::kCPU;
+  const int visible = c10::impl::VirtualGuardImpl(type).deviceCount();
+  TORCH_CHECK(visible > 0, "zero: no device of type ", type,
+              " is visible. Check CUDA_VISIBLE_DEVICES, or use the CPU.");
+  if (visible == 1) return at::Device(type, 0);
+  TORCH_CHECK(place.local_rank < visible, "zero: local rank ", place.local_rank, " (",
+              place.found_in, ") has no device: this host shows ", visible,
+              ". Start at most one rank per device.");
+  return at::Device(type, static_cast<at::DeviceIndex>(place.local_rank));
+}
+
+}  // namespace
+
+// What all worlds of this process share. Never destroyed: it is closed by an exit handler, while
+// CUDA, the logger and LibTorch's own statics are still there.
+class Process {
+ public:
+  static Process& get() {
+    static auto* process = new Process;
+    return *process;
+  }
+
+  std::shared_ptr<World> join(at::DeviceType type);
+  void close();
+
+ private:
+  CommunicatorOptions options(const std::string& name, at::Device device) const;
+  void meet();
+
+  std::mutex mutex_;
+  bool met_ = false;
+  Rendezvous place_;
+  std::chrono::milliseconds timeout_{};
+  c10::intrusive_ptr<c10d::Store> store_;
+  std::unique_ptr<Control> control_;
+  std::map<at::DeviceType, std::shared_ptr<World>> worlds_;
+};
+
+CommunicatorOptions Process::options(const std::string& name, at::Device device) const {
+  return {name, device, place_.rank, place_.world_size, timeout_, is_loopback(place_.master_addr)};
+}
+
+void Process::meet() {
+  if (met_) return;
+  place_ = Rendezvous::from_environment();
+  timeout_ = timeout_from_environment();
+  if (place_.world_size > 1) {
+    c10d::TCPStoreOptions tcp;
+    tcp.port = place_.master_port;
+    tcp.isServer = place_.rank == 0 && !place_.agent_listens;
+    tcp.numWorkers = place_.world_size;
+    tcp.timeout = timeout_;
+    store_ = c10::make_intrusive<c10d::TCPStore>(place_.master_addr, tcp);
+    store_ = c10::make_intrusive<c10d::PrefixStore>("zero/" + place_.attempt, store_);
+  }
+  control_ = std::make_unique<Control>(options("control", at::kCPU), store_);
+  met_ = true;
+}
+
+std::shared_ptr<World> Process::join(at::DeviceType type) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = worlds_.find(type); known != worlds_.end()) return known->second;
+  try {
+    meet();
+    const std::string kind = c10::DeviceTypeName(type, /*lower_case=*/true);
+    // Also keeps rank 0, which holds the meeting place, until everyone is connected.
+    control_->barrier("join on " + kind);
+    const at::Device device = device_of(type, place_);
+    std::shared_ptr<World> world(new World(place_.local_rank, options(kind + "/gather", device),
+                                           options(kind + "/reduce", device), *control_, store_));
+    control_->barrier("joined on " + kind);
+    if (worlds_.empty() && place_.world_size > 1) std::atexit([] { Process::get().close(); });
+    return worlds_[type] = world;
+  } catch (const RankMismatch&) {
+    throw;
+  } catch (const c10::Error& error) {
+    if (place_.world_size == 1) throw;
+    TORCH_CHECK(false, "zero: rank ", place_.rank, " of ", place_.world_size, " (",
+                place_.found_in, ") could not join the others at ", place_.master_addr, ":",
+                place_.master_port, " (timeout ",
+                std::chrono::duration_cast<std::chrono::seconds>(timeout_).count(),
+                " s): ", error.what_without_backtrace(), "\nCheck that all ", place_.world_size,
+                " ranks were started, that MASTER_ADDR is the host of rank 0, and that "
+                "MASTER_PORT is free there and reachable.");
+  }
+}
+
+void Process::close() {
+  const std::lock_guard lock(mutex_);
+  try {
+    const auto deadline = std::chrono::steady_clock::now() + timeout_;
+    bool all_leave = true;
+    for (const auto& [type, world] : worlds_) {
+      if (type == at::kCPU) continue;  // Gloo's calls are finished when they return
+      while (!(world->gather().idle() && world->reduce().idle()) &&
+             std::chrono::steady_clock::now() < deadline) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      if (all_leave) {
+        try {
+          control_->set_timeout(kExitGrace);
+          control_->barrier("end of the process");
+        } catch (const std::exception&) {
+          all_leave = false;
+        }
+      }
+    }
+    for (const auto& [type, world] : worlds_) {
+      world->gather().close(all_leave);
+      world->reduce().close(all_leave);
+    }
+    control_->close(all_leave);
+  } catch (const std::exception& error) {
+    TORCH_WARN("zero: closing the connections failed: ", error.what());
+  }
+  store_.reset();
+}
+
+World::World(int local_rank, const CommunicatorOptions& gather, const CommunicatorOptions& reduce,
+             Control& control, const c10::intrusive_ptr<c10d::Store>& store)
+    : local_rank_(local_rank), gather_(gather, store), reduce_(reduce, store), control_(control) {}
+
+std::shared_ptr<World> World::join(at::DeviceType type) { return Process::get().join(type); }
+
+}  // namespace zero

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// This process's place among the ranks, and its communicators. One per process and kind of device,
+// shared by all strategies, closed when the process exits.
+//
+// All ranks join together. With one rank there is no store, no connection and no thread.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <memory>
+
+#include "plugin/partition/communicator.h"
+#include "plugin/partition/control.h"
+
+namespace zero {
+
+class World {
+ public:
+  // Meets the other ranks at the place named by the environment (see rendezvous.h); later calls
+  // return the same world. On GPUs, LOCAL_RANK picks the device. Throws c10::Error if the
+  // environment is incomplete or somebody does not come within the timeout.
+  static std::shared_ptr<World> join(at::DeviceType type);
+
+  int rank() const { return control_.rank(); }
+  int world_size() const { return control_.world_size(); }
+  int local_rank() const { return local_rank_; }
+  // cpu; or cuda:LOCAL_RANK, or the only GPU where the launcher shows each rank just its own.
+  at::Device device() const { return gather_.device(); }
+
+  Communicator& gather() { return gather_; }  // all-gathers of parameters
+  Communicator& reduce() {
+    return reduce_;
+  }  // reductions of gradients; they do not queue behind all-gathers
+  Control& control() { return control_; }  // one for all kinds of device
+
+ private:
+  World(int local_rank, const CommunicatorOptions& gather, const CommunicatorOptions& reduce,
+        Control& control, const c10::intrusive_ptr<c10d::Store>& store);
+  friend class Process;
+
+  int local_rank_;
+  Communicator gather_;
+  Communicator reduce_;
+  Control& control_;
+};
+
+}  // namespace zero

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of the flag surface share.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plugin/config/fields.h"
+#include "strategy/yaml_options.h"
+#include "zero/strategy_options.h"
+
+namespace zero::config_test {
+
+// A legal value of each flag that is not its default, as text and as the call that gives it in
+// code.
+struct Example {
+  std::string text;
+  std::string printed;
+  std::function<StrategyOptions&(StrategyOptions&)> give;
+};
+
+inline const std::map<std::string_view, Example>& examples() {
+  using O = StrategyOptions;
+  static const std::map<std::string_view, Example> all = {
+      {"stage", {"2", "2", [](O& o) -> O& { return o.stage(2); }}},
+      {"offload_parameters",
+       {"true", "true", [](O& o) -> O& { return o.offload_parameters(true); }}},
+      {"offload_optimizer", {"yes", "true", [](O& o) -> O& { return o.offload_optimizer(true); }}},
+      // Only `false` is accepted today; that it was given is what can be seen.
+      {"cpu_checkpointing",
+       {"off", "false", [](O& o) -> O& { return o.cpu_checkpointing(false); }}},
+      {"partition_activations",
+       {"false", "false", [](O& o) -> O& { return o.partition_activations(false); }}},
+      {"precision", {"bf16", "bf16", [](O& o) -> O& { return o.precision(Precision::kBf16); }}},
+      {"gradient_clipping", {"0.5", "0.5", [](O& o) -> O& { return o.gradient_clipping(0.5); }}},
+      {"gradient_accumulation_steps",
+       {"4", "4", [](O& o) -> O& { return o.gradient_accumulation_steps(4); }}},
+      {"page_bytes", {"1 MiB", "1MiB", [](O& o) -> O& { return o.page_bytes(1 << 20); }}},
+      {"parameter_budget",
+       {"5e8", "500000000", [](O& o) -> O& { return o.parameter_budget(500000000); }}},
+      {"prefetch_pages", {"7", "7", [](O& o) -> O& { return o.prefetch_pages(7); }}},
+      {"device", {"cuda", "cuda", [](O& o) -> O& { return o.device(DeviceChoice::kCuda); }}},
+      {"update_kernel",
+       {"avx2", "avx2", [](O& o) -> O& { return o.update_kernel(UpdateKernel::kAvx2); }}},
+      {"update_threads", {"3", "3", [](O& o) -> O& { return o.update_threads(3); }}},
+  };
+  return all;
+}
+
+inline std::vector<std::string> problems_of(const StrategyOptions& code,
+                                            const std::vector<Flags>& layers = {}) {
+  try {
+    resolve(code, layers);
+  } catch (const ConfigError& error) {
+    return error.problems();
+  }
+  return {};
+}
+
+inline std::vector<std::string> problems_in(const std::string& yaml) {
+  return problems_of({}, {parse_config(yaml, "x.yaml").flags});
+}
+
+inline EngineConfig config_from(const std::string& yaml) {
+  return resolve({}, {parse_config(yaml, "x.yaml").flags});
+}
+
+// gtest names hold letters, digits and '_' only.
+inline std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
+  return info.param;
+}
+
+inline std::vector<std::string> engine_field_names() {
+  std::vector<std::string> names;
+  for (const auto& field : fields<EngineConfig>()) names.emplace_back(field.name);
+  return names;
+}
+
+}  // namespace zero::config_test

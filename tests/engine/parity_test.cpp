@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every stage, every offload, one and several ranks, fp32 and bf16, with and without accumulation and clipping: the
+// numbers are those of LibTorch alone, and offload and kernels do not change a bit.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "engine/training.h"
+#include "support/ranks.h"
+
+namespace zero::testing {
+namespace {
+
+enum class Offload { kNone, kOptimizer, kBoth };
+
+constexpr double kOneRankTolerance = 1e-6;       // relative, fp32 parameters after 10 steps
+constexpr double kSeveralRanksTolerance = 1e-5;  // sums are taken in another order
+constexpr double kBf16Tolerance = 4e-3;          // half a unit in the last place of bf16, relative
+
+StrategyOptions options_of(int stage, Offload offload, bool bf16) {
+  StrategyOptions options;
+  options.stage(stage).precision(bf16 ? "bf16" : "fp32").page_bytes(4096).device("cpu");
+  if (offload != Offload::kNone) options.offload_optimizer(true);
+  if (offload == Offload::kBoth) options.offload_parameters(true);
+  if (stage == 3) options.parameter_budget(12 << 10).prefetch_pages(1);
+  return options;
+}
+
+bool possible(int stage, Offload offload) {
+  if (offload == Offload::kOptimizer) return stage >= 1;
+  if (offload == Offload::kBoth) return stage == 3;
+  return true;
+}
+
+int rank_of_process() {
+  const char* rank = std::getenv("RANK");
+  return rank != nullptr ? std::atoi(rank) : 0;
+}
+
+int ranks_of_process() {
+  const char* size = std::getenv("WORLD_SIZE");
+  return size != nullptr ? std::atoi(size) : 1;
+}
+
+class Cell {
+ public:
+  Cell(bool bf16, int accumulation, double clip, Rule rule) : bf16_(bf16) {
+    run_.accumulation = accumulation;
+    run_.clip = clip;
+    run_.rule = rule;
+    expected_ = train_plain(run_, bf16, rank_of_process(), ranks_of_process());
+  }
+
+  void check_all_stages() {
+    for (const Loop loop : {Loop::kStrategy, Loop::kPlain}) {
+      for (int stage = 0; stage <= 3; ++stage) {
+        Outcome first;
+        for (const Offload offload : {Offload::kNone, Offload::kOptimizer, Offload::kBoth}) {
+          if (!possible(stage, offload)) continue;
+          SCOPED_TRACE(::testing::Message() << "stage " << stage << ", offload " << static_cast<int>(offload)
+                                            << ", bf16 " << bf16_ << ", accumulation " << run_.accumulation
+                                            << ", clip " << run_.clip << ", plain loop " << (loop == Loop::kPlain)
+                                            << ", ranks " << ranks_of_process());
+          run_.loop = loop;
+          run_.options = options_of(stage, offload, bf16_);
+          const Outcome outcome = train(run_);
+          check(outcome);
+          if (offload == Offload::kNone) first = outcome;
+          EXPECT_TRUE(same_bits(outcome.parameters, first.parameters)) << "offload changed the parameters";
+          EXPECT_EQ(outcome.losses, first.losses) << "offload changed the losses";
+        }
+      }
+    }
+  }
+
+ private:
+  void check(const Outcome& outcome) const {
+    const bool one_rank = ranks_of_process() == 1;
+    ASSERT_EQ(outcome.losses.size(), expected_.losses.size());
+    for (int micro = 0; micro < run_.accumulation; ++micro) {
+      EXPECT_EQ(outcome.losses[micro], expected_.losses[micro]) << "loss of the first step";
+    }
+    for (size_t i = 0; i < outcome.losses.size(); ++i) {
+      EXPECT_NEAR(outcome.losses[i], expected_.losses[i], bf16_ ? 2e-2 : 1e-5) << "micro-batch " << i;
+    }
+    if (one_rank) {
+      EXPECT_TRUE(same_bits(outcome.gradients, expected_.gradients)) << "gradients of the first step";
+    } else {
+      EXPECT_LT(distance(outcome.gradients, expected_.gradients), kSeveralRanksTolerance);
+    }
+    const double tolerance = bf16_ ? kBf16Tolerance : one_rank ? kOneRankTolerance : kSeveralRanksTolerance;
+    EXPECT_LT(distance(outcome.parameters, expected_.parameters), tolerance);
+    ASSERT_EQ(outcome.norms.size(), expected_.norms.size());
+    for (size_t i = 0; i < outcome.norms.size(); ++i) {
+      EXPECT_NEAR(outcome.norms[i] / expected_.norms[i], 1.0, bf16_ ? 2e-2 : 1e-4) << "norm of step " << i;
+    }
+  }
+
+  bool bf16_;
+  Run run_;
+  Outcome expected_;
+};
+
+void check_cells(bool bf16) {
+  for (const int accumulation : {1, 3}) {
+    for (const double clip : {0.0, 0.5}) Cell(bf16, accumulation, clip, Rule::kAdamW).check_all_stages();
+  }
+}
+
+ZERO_RANK_BODY(fp32_cells) { check_cells(false); }
+ZERO_RANK_BODY(bf16_cells) { check_cells(true); }
+ZERO_RANK_BODY(other_rules) {
+  Cell(false, 1, 0.5, Rule::kAdam).check_all_stages();
+  Cell(false, 2, 0.0, Rule::kSgd).check_all_stages();
+}
+
+const RankRun kLong{{}, std::chrono::seconds(300)};
+
+TEST(Parity, Fp32OnOneRank) { on_ranks({1}, "fp32_cells", kLong); }
+TEST(Parity, Fp32OnTwoRanks) { on_ranks({2}, "fp32_cells", kLong); }
+TEST(Parity, Fp32OnFourRanks) { on_ranks({4}, "fp32_cells", kLong); }
+TEST(Parity, Bf16OnOneRank) { on_ranks({1}, "bf16_cells", kLong); }
+TEST(Parity, Bf16OnTwoRanks) { on_ranks({2}, "bf16_cells", kLong); }
+TEST(Parity, Bf16OnFourRanks) { on_ranks({4}, "bf16_cells", kLong); }
+TEST(Parity, AdamAndSgd) { on_ranks({1, 2}, "other_rules", kLong); }
+
+}  // namespace
+}  // namespace zero::testing
