@@ -74,13 +74,16 @@ int run(const Arguments& arguments) {
       model->parameters(),
       torch::optim::AdamWOptions(kPeakRate).betas({0.9, 0.95}).weight_decay(0.1));
   zero::Strategy strategy = make_strategy(arguments);
-  strategy.setup(model, optimizer);
+  strategy.setup(*model, optimizer);
 
   const bool tells = strategy.rank() == 0;
+  const std::string ranks =
+      std::to_string(strategy.world_size()) + (strategy.world_size() == 1 ? " rank" : " ranks");
   if (tells) {
     std::cout << strategy.forwarded() << '\n'
-              << parameters << " parameters, " << strategy.world_size() << " ranks on "
-              << strategy.device().type() << ", " << corpus.train().size() << " bytes of text\n";
+              << parameters << " parameters, " << ranks << " on " << strategy.device().type()
+              << ", " << corpus.train().size()
+              << " bytes of text; losses are in nats, of 1.44 bits each\n";
   }
 
   const auto device = strategy.device();
@@ -112,10 +115,9 @@ int run(const Arguments& arguments) {
   const bool learned = last < kLearned * first;
   if (tells) {
     const zero::MemoryReport memory = strategy.memory_report();
-    const std::string title =
-        "Byte-level GPT, " + std::to_string(parameters) + " parameters, ZeRO stage " +
-        std::to_string(strategy.engine_config().stage.peek()) + ", " +
-        std::to_string(strategy.world_size()) + (strategy.world_size() == 1 ? " rank" : " ranks");
+    const std::string title = "Byte-level GPT, " + std::to_string(parameters) +
+                              " parameters, ZeRO stage " +
+                              std::to_string(strategy.engine_config().stage.peek()) + ", " + ranks;
     gpt::write_outputs(arguments.output, title, summary, memory);
     std::cout << '\n' << memory.table() << '\n' << gpt::printable(sample) << "\n\n";
     std::cout << gpt::summary_line(summary, strategy.world_size()) << std::endl;

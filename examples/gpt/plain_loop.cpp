@@ -23,7 +23,7 @@ void train(const char* file) {
 
   zero::Strategy strategy(
       zero::StrategyOptions().stage(3).offload_parameters(true).offload_optimizer(true));
-  strategy.setup(model, optimizer);
+  strategy.setup(*model, optimizer);
 
   gpt::WindowSampler windows(corpus, kRows, model->context(), /*seed=*/1, strategy.rank());
   for (int step = 1; step <= kSteps; ++step) {

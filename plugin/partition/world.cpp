@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -52,6 +53,9 @@ class Process {
  private:
   CommunicatorOptions options(const std::string& name, at::Device device) const;
   void meet();
+  template <class Step>
+  auto together(const Step& step);
+  at::Device choose_device(at::DeviceType type);
 
   std::mutex mutex_;
   bool met_ = false;
@@ -83,20 +87,11 @@ void Process::meet() {
   met_ = true;
 }
 
-std::shared_ptr<World> Process::join(at::DeviceType type) {
-  const std::lock_guard lock(mutex_);
-  if (const auto known = worlds_.find(type); known != worlds_.end()) return known->second;
+// Runs a step of joining and says in its error where the ranks were to meet.
+template <class Step>
+auto Process::together(const Step& step) {
   try {
-    meet();
-    const std::string kind = c10::DeviceTypeName(type, /*lower_case=*/true);
-    // Also keeps rank 0, which holds the meeting place, until everyone is connected.
-    control_->barrier("join on " + kind);
-    const at::Device device = device_of(type, place_);
-    std::shared_ptr<World> world(new World(place_.local_rank, options(kind + "/gather", device),
-                                           options(kind + "/reduce", device), *control_, store_));
-    control_->barrier("joined on " + kind);
-    if (worlds_.empty() && place_.world_size > 1) std::atexit([] { Process::get().close(); });
-    return worlds_[type] = world;
+    return step();
   } catch (const RankMismatch&) {
     throw;
   } catch (const c10::Error& error) {
@@ -109,6 +104,39 @@ std::shared_ptr<World> Process::join(at::DeviceType type) {
                 " ranks were started, that MASTER_ADDR is the host of rank 0, and that "
                 "MASTER_PORT is free there and reachable.");
   }
+}
+
+// A rank without a device must not leave the others waiting for its connections.
+at::Device Process::choose_device(at::DeviceType type) {
+  at::Device device = at::kCPU;
+  std::optional<std::string> problem;
+  try {
+    device = device_of(type, place_);
+  } catch (const c10::Error& error) {
+    problem = error.what_without_backtrace();
+  }
+  control_->raise_together(problem);
+  return device;
+}
+
+std::shared_ptr<World> Process::join(at::DeviceType type) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = worlds_.find(type); known != worlds_.end()) return known->second;
+  const std::string kind = c10::DeviceTypeName(type, /*lower_case=*/true);
+  together([&] {
+    meet();
+    control_->barrier("join on " + kind);
+  });
+  const at::Device device = choose_device(type);
+  const auto world = together([&] {
+    std::shared_ptr<World> joined(new World(place_.local_rank, options(kind + "/gather", device),
+                                            options(kind + "/reduce", device), *control_, store_));
+    // Keeps rank 0, which holds the meeting place, until everyone is connected.
+    control_->barrier("joined on " + kind);
+    return joined;
+  });
+  if (worlds_.empty() && place_.world_size > 1) std::atexit([] { Process::get().close(); });
+  return worlds_[type] = world;
 }
 
 void Process::close() {

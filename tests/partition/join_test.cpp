@@ -30,7 +30,7 @@ ZERO_RANK_BODY(joining_twice_gives_the_same_world) {
 ZERO_RANK_BODY(join_and_end) { World::join(at::kCPU); }
 
 // A world that outlives main, as one held by a global strategy does.
-std::shared_ptr<World> held_by_a_global;  // NOLINT: its late destruction is what is tested
+std::shared_ptr<World> held_by_a_global;
 ZERO_RANK_BODY(a_global_holds_the_world) {
   held_by_a_global = World::join(at::kCPU);
   held_by_a_global->control().barrier("held");
@@ -39,8 +39,7 @@ ZERO_RANK_BODY(a_global_holds_the_world) {
 ZERO_RANK_BODY(ranks_leave_at_different_times) {
   const auto world = World::join(at::kCPU);
   world->control().barrier("start");
-  // Rank 0, which holds the meeting place, leaves first; the others still talk to each other's
-  // memory, not to it.
+  // Rank 0, which holds the meeting place, may leave before the others.
   if (world->rank() == 0) return;
   torch::randn({512, 512}).mm(torch::randn({512, 512}));
 }
@@ -78,6 +77,25 @@ TEST(Join, ProcessesEndWithCodeZero) {
     zero::testing::on_ranks({2, 3}, body);
   }
 }
+
+#ifndef LIBZERO_CUDA
+ZERO_RANK_BODY(a_missing_device_is_everyones_error) {
+  std::string text = "nothing was thrown";
+  try {
+    World::join(at::kCUDA);
+  } catch (const c10::Error& error) {
+    text = error.what();
+  }
+  EXPECT_THAT(text, HasSubstr("ranks"));
+  for (const auto& theirs : World::join(at::kCPU)->control().all_gather_text(text)) {
+    EXPECT_EQ(theirs, text);
+  }
+}
+
+TEST(Join, AMissingDeviceIsEveryonesError) {
+  zero::testing::on_ranks({2}, "a_missing_device_is_everyones_error");
+}
+#endif
 
 TEST(Join, CommunicatorsDoNotMixTheirData) {
   zero::testing::on_ranks({3}, "collectives_of_two_communicators_mix");
