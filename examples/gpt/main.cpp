@@ -6,6 +6,7 @@
 // Prints where every flag went, trains, and leaves report.svg and metrics.csv. Exits with 1 when
 // the model did not learn.
 #include <torch/torch.h>
+#include <zero/progress.h>
 #include <zero/strategy.h>
 #include <zero/trainer.h>
 
@@ -62,6 +63,35 @@ int64_t parameter_count(const torch::nn::Module& model) {
   return count;
 }
 
+zero::TrainSummary train(zero::Strategy& strategy, gpt::GPT& model, torch::optim::AdamW& optimizer,
+                         const gpt::Corpus& corpus, const zero::TrainerOptions& options,
+                         uint64_t seed) {
+  const auto device = strategy.device();
+  gpt::WindowSampler windows(corpus, kRows, model->context(), seed, strategy.rank());
+  const auto held_out = corpus.held_out_batches(kHeldOutBatches, kHeldOutRows, model->context());
+
+  auto draw = [&] { return windows.next(); };
+  auto loss = [&](const gpt::Batch& batch) {
+    return model->loss(batch.tokens.to(device), batch.target.to(device));
+  };
+  auto tokens = [](const gpt::Batch& batch) { return batch.tokens.numel(); };
+  auto held_out_loss = [&] {
+    double sum = 0.0;
+    for (const auto& batch : held_out) sum += loss(batch).item<double>();
+    return sum / static_cast<double>(held_out.size());
+  };
+  auto set_rate = [&](int64_t step) {
+    for (auto& group : optimizer.param_groups()) {
+      auto& adamw = static_cast<torch::optim::AdamWOptions&>(group.options());
+      adamw.lr(learning_rate(step, options.steps()));
+    }
+  };
+
+  zero::Trainer trainer(options);
+  trainer.on_step_begin(set_rate).validate_with(*model, held_out_loss);
+  return trainer.fit(strategy, draw, loss, tokens);
+}
+
 int run(const Arguments& arguments) {
   zero::TrainerOptions options = zero::TrainerOptions::from_yaml(arguments.config);
   if (arguments.steps) options.steps(*arguments.steps);
@@ -69,58 +99,37 @@ int run(const Arguments& arguments) {
 
   torch::manual_seed(arguments.seed);
   gpt::GPT model;
-  const int64_t parameters = parameter_count(*model);
+  const std::string size =
+      zero::format_count(static_cast<double>(parameter_count(*model))) + " parameters";
   torch::optim::AdamW optimizer(
       model->parameters(),
       torch::optim::AdamWOptions(kPeakRate).betas({0.9, 0.95}).weight_decay(0.1));
   zero::Strategy strategy = make_strategy(arguments);
   strategy.setup(*model, optimizer);
 
+  const int world_size = strategy.world_size();
+  const std::string ranks = std::to_string(world_size) + (world_size == 1 ? " rank" : " ranks");
   const bool tells = strategy.rank() == 0;
-  const std::string ranks =
-      std::to_string(strategy.world_size()) + (strategy.world_size() == 1 ? " rank" : " ranks");
   if (tells) {
     std::cout << strategy.forwarded() << '\n'
-              << parameters << " parameters, " << ranks << " on " << strategy.device().type()
-              << ", " << corpus.train().size()
-              << " bytes of text; losses are in nats, of 1.44 bits each\n";
+              << size << ", " << ranks << " on " << strategy.device().type() << ", "
+              << corpus.train().size() << " bytes of text; losses are in nats, of 1.44 bits each\n";
   }
-
-  const auto device = strategy.device();
-  auto loss = [&](const gpt::Batch& batch) {
-    return model->loss(batch.tokens.to(device), batch.target.to(device));
-  };
-  gpt::WindowSampler windows(corpus, kRows, model->context(), arguments.seed, strategy.rank());
-  const auto held_out = corpus.held_out_batches(kHeldOutBatches, kHeldOutRows, model->context());
-
-  zero::Trainer trainer(options);
-  trainer.on_step_begin([&](int64_t step) {
-    for (auto& group : optimizer.param_groups()) {
-      static_cast<torch::optim::AdamWOptions&>(group.options())
-          .lr(learning_rate(step, options.steps()));
-    }
-  });
-  trainer.validate_with(*model, [&] {
-    double sum = 0.0;
-    for (const auto& batch : held_out) sum += loss(batch).item<double>();
-    return sum / static_cast<double>(held_out.size());
-  });
-  const zero::TrainSummary summary = trainer.fit(
-      strategy, [&] { return windows.next(); }, loss,
-      [](const gpt::Batch& batch) { return batch.tokens.numel(); });
-
+  const zero::TrainSummary summary =
+      train(strategy, model, optimizer, corpus, options, arguments.seed);
   const std::string sample =
       gpt::generate(model, kPrompt, kSampleBytes, kTemperature, arguments.seed);
-  const double first = summary.validations.front().loss, last = summary.validations.back().loss;
-  const bool learned = last < kLearned * first;
+
+  const bool learned =
+      summary.validations.back().loss < kLearned * summary.validations.front().loss;
   if (tells) {
     const zero::MemoryReport memory = strategy.memory_report();
-    const std::string title = "Byte-level GPT, " + std::to_string(parameters) +
-                              " parameters, ZeRO stage " +
-                              std::to_string(strategy.engine_config().stage.peek()) + ", " + ranks;
-    gpt::write_outputs(arguments.output, title, summary, memory);
+    const std::string stage = std::to_string(strategy.engine_config().stage.peek());
+    gpt::write_outputs(arguments.output,
+                       "Byte-level GPT, " + size + ", ZeRO stage " + stage + ", " + ranks, summary,
+                       memory);
     std::cout << '\n' << memory.table() << '\n' << gpt::printable(sample) << "\n\n";
-    std::cout << gpt::summary_line(summary, strategy.world_size()) << std::endl;
+    std::cout << gpt::summary_line(summary, world_size) << std::endl;
     if (!learned) {
       std::cerr << "gpt: the held-out loss did not fall below " << kLearned
                 << " of what it began with; train for more steps" << std::endl;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 namespace zero {
 
@@ -124,7 +125,7 @@ void Gradients::arrived(GradientPage& page, size_t parameter) {
   at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   const auto& named = page.layout().parameters[parameter].parameter;
-  const at::Tensor gradient = named.tensor.grad();
+  const at::Tensor gradient = std::exchange(named.tensor.mutable_grad(), at::Tensor());
   TORCH_CHECK(gradient.layout() == at::kStrided, "LibZeRO: the gradient of '", named.name,
               "' is sparse, which cannot be sharded yet. Build the embedding with sparse(false).");
   TORCH_CHECK(!gradient.requires_grad(), "LibZeRO: backward() with create_graph=true would keep the gradient of '",
@@ -135,7 +136,6 @@ void Gradients::arrived(GradientPage& page, size_t parameter) {
   } else {
     add_to_bucket(page, parameter, gradient);
   }
-  named.tensor.mutable_grad().reset();
   page.entries_[parameter].arrived = true;
   any_arrived_ = true;
   finished_ = false;

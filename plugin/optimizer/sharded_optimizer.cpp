@@ -46,6 +46,7 @@ ShardedOptimizer::ShardedOptimizer(torch::optim::Optimizer& optimizer, Parameter
 
 ShardedOptimizer::~ShardedOptimizer() {
   for (auto& page : entries_) page->shard->page().on_written = nullptr;
+  if (!optimizer_is_alive()) return;
   for (size_t group = 0; group < user_parameters_.size(); ++group) {
     optimizer_.param_groups()[group].params() = user_parameters_[group];
   }
@@ -139,6 +140,15 @@ void ShardedOptimizer::publish(PageEntry& page) {
   pages_.refresh(parameters);
 }
 
+bool ShardedOptimizer::optimizer_is_alive() const {
+  for (const auto& page : entries_) {
+    for (const auto& entry : page->entries) {
+      if (entry.view && entry.view->tensor().use_count() < 2) return false;
+    }
+  }
+  return true;
+}
+
 void ShardedOptimizer::check_frozen() const {
   for (const auto& parameter : frozen_) {
     TORCH_CHECK(!parameter.requires_grad(), "LibZeRO: a parameter of sizes ", parameter.sizes(),
@@ -148,6 +158,8 @@ void ShardedOptimizer::check_frozen() const {
 }
 
 void ShardedOptimizer::step(Gradients& gradients, float scale) {
+  TORCH_CHECK(optimizer_is_alive(), "LibZeRO: the optimizer that was given to setup is gone, or its groups were replaced. "
+              "Keep it alive as long as the strategy, or call teardown() and setup() with the new one.");
   check_frozen();
   for (auto& page : entries_) follow_writes(*page);
   for (size_t i = 0; i < entries_.size(); ++i) {

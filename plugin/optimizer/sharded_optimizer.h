@@ -24,7 +24,7 @@ class ShardedOptimizer {
   // Books masters and state; the optimizer is not touched yet. Throws when it has been stepped before.
   ShardedOptimizer(torch::optim::Optimizer& optimizer, ParameterPages& pages, const ShardedOptimizerOptions& options,
                    Buffers& buffers, Ledger& ledger, kernels::ThreadPool& pool);
-  // Gives the optimizer its parameters back.
+  // Gives the optimizer its parameters back, unless it is gone.
   ~ShardedOptimizer();
 
   // The exact values of a page's shard, during ParameterPages::adopt().
@@ -59,6 +59,8 @@ class ShardedOptimizer {
   // Makes compute weights from masters.
   void publish(PageEntry& page);
   void check_frozen() const;
+  // Nothing tells us that the user's optimizer was destroyed, but with it go its handles to the masters.
+  bool optimizer_is_alive() const;
 
   torch::optim::Optimizer& optimizer_;
   ParameterPages& pages_;

@@ -27,7 +27,8 @@ bool same_memory(const at::Tensor& a, const at::Tensor& b) {
   return a.const_data_ptr() == b.const_data_ptr();
 }
 
-// On the CPU until the result is there. NCCL, told to use the current stream, has nothing to wait for and returns none.
+// On the CPU, waits until the result is there. NCCL, told to use the current stream, has nothing to
+// wait for and returns no work.
 void finish(const c10::intrusive_ptr<c10d::Work>& work) {
   if (work) work->wait();
 }

@@ -60,8 +60,8 @@ class Strategy {
 
   // Joins the process group named by the environment, moves parameters and buffers to device(), casts floating-point
   // parameters to the compute precision, makes all ranks start from rank 0's values, and points the optimizer's groups
-  // at this rank's fp32 master shards. Call once, after model and optimizer exist. Ranks whose model or flags differ
-  // all get the same error.
+  // at this rank's fp32 master shards. Call once, after model and optimizer exist; the optimizer must live as long as
+  // the strategy is used. Ranks whose model or flags differ all get the same error.
   void setup(torch::nn::Module& model, torch::optim::Optimizer& optimizer);
   // For evaluation alone: no gradients, no optimizer state.
   void setup(torch::nn::Module& model);

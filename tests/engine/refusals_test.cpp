@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// What cannot work is refused with one clear sentence, on every rank, and no rank is left waiting.
+#include <gtest/gtest.h>
+
+#include "engine/blocks.h"
+#include "support/ranks.h"
+
+namespace zero::testing {
+namespace {
+
+template <class Call>
+std::string error_of(const Call& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+using ::testing::HasSubstr;
+
+TEST(Refusals, AnOptimizerWithForeignParameters) {
+  Blocks model(2), other(1);
+  torch::optim::SGD optimizer(other->parameters(), 0.1);
+  Strategy strategy;
+  EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("no parameters of the model"));
+}
+
+TEST(Refusals, AnOptimizerWithoutAShardedUpdate) {
+  Blocks model(2);
+  torch::optim::LBFGS optimizer(model->parameters());
+  Strategy strategy;
+  EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("LBFGS"));
+}
+
+TEST(Refusals, AnOptimizerThatHasStepped) {
+  Blocks model(2);
+  torch::optim::AdamW optimizer(model->parameters(), 0.1);
+  model->loss(inputs(at::kCPU)).backward();
+  optimizer.step();
+  Strategy strategy;
+  EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("before the first step"));
+}
+
+TEST(Refusals, AModelWithoutParameters) {
+  torch::nn::Sequential model{torch::nn::ReLU()};
+  Strategy strategy;
+  EXPECT_THAT(error_of([&] { strategy.setup(*model); }), HasSubstr("no registered parameter"));
+}
+
+TEST(Refusals, ASecondSetupAndAStepWithoutSetup) {
+  Blocks model(2);
+  torch::optim::SGD optimizer(model->parameters(), 0.1);
+  Strategy strategy;
+  EXPECT_THAT(error_of([&] { strategy.step(); }), HasSubstr("Call setup"));
+  strategy.setup(*model, optimizer);
+  EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("setup was called before"));
+}
+
+TEST(Refusals, Fp64ParametersInTheOptimizer) {
+  Blocks model(2);
+  model->to(at::kDouble);
+  torch::optim::SGD optimizer(model->parameters(), 0.1);
+  Strategy strategy;
+  EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("'block0.weight'"));
+}
+
+TEST(Refusals, SparseGradientsAndGraphsOfGradients) {
+  torch::nn::Embedding embedding(torch::nn::EmbeddingOptions(10, 4).sparse(true));
+  torch::optim::SGD optimizer(embedding->parameters(), 0.1);
+  Strategy strategy(StrategyOptions().stage(2));
+  strategy.setup(*embedding, optimizer);
+  EXPECT_THAT(error_of([&] { embedding(torch::tensor({1, 2})).sum().backward(); }), HasSubstr("sparse(false)"));
+  Blocks model(2);
+  torch::optim::SGD other(model->parameters(), 0.1);
+  Strategy second(StrategyOptions().stage(2));
+  second.setup(*model, other);
+  EXPECT_THAT(error_of([&] { model->loss(inputs(at::kCPU)).backward({}, true, true); }), HasSubstr("create_graph"));
+}
+
+TEST(Refusals, AFrozenParameterThatIsThawedAfterSetup) {
+  Blocks model(2);
+  model->blocks[0]->weight.requires_grad_(false);
+  torch::optim::SGD optimizer(model->parameters(), 0.1);
+  Strategy strategy;
+  strategy.setup(*model, optimizer);
+  model->blocks[0]->weight.requires_grad_(true);
+  model->loss(inputs(at::kCPU)).backward();
+  EXPECT_THAT(error_of([&] { strategy.step(); }), HasSubstr("frozen at setup"));
+}
+
+TEST(Refusals, AFlagThatNothingReadEndsTheFirstStep) {
+  Blocks model(2);
+  torch::optim::SGD optimizer(model->parameters(), 0.1);
+  Strategy strategy(StrategyOptions().stage(1).gradient_accumulation_steps(4));
+  strategy.setup(*model, optimizer);
+  strategy.backward(model->loss(inputs(at::kCPU)));
+  EXPECT_THAT(error_of([&] { strategy.step(); }), HasSubstr("gradient_accumulation_steps"));
+}
+
+TEST(Refusals, InAPlainLoopTheSecondBackwardSaysIt) {
+  Blocks model(2);
+  torch::optim::SGD optimizer(model->parameters(), 0.1);
+  Strategy strategy(StrategyOptions().stage(1).gradient_clipping(1.0));
+  strategy.setup(*model, optimizer);
+  model->loss(inputs(at::kCPU)).backward();
+  optimizer.step();
+  EXPECT_THAT(error_of([&] { model->loss(inputs(at::kCPU)).backward(); }), HasSubstr("gradient_clipping"));
+}
+
+TEST(Refusals, ADeviceThatIsNotHere) {
+  Blocks model(2);
+  torch::optim::SGD optimizer(model->parameters(), 0.1);
+  Strategy strategy(StrategyOptions().device("cuda"));
+  if (torch::cuda::is_available()) GTEST_SKIP() << "a GPU is here";
+  EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("cuda"));
+}
+
+ZERO_RANK_BODY(ranks_differ) {
+  const char* const rank = std::getenv("RANK");
+  const bool first = rank != nullptr && std::string(rank) == "0";
+  {
+    Blocks model(first ? 2 : 3);
+    torch::optim::SGD optimizer(model->parameters(), 0.1);
+    Strategy strategy(StrategyOptions().stage(3));
+    EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("model"));
+  }
+  {
+    Blocks model(2);
+    torch::optim::SGD optimizer(model->parameters(), 0.1);
+    Strategy strategy(StrategyOptions().stage(first ? 2 : 3));
+    EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("stage"));
+  }
+  {
+    Blocks model(2), other(2);
+    torch::optim::SGD optimizer(first ? other->parameters() : model->parameters(), 0.1);
+    Strategy strategy;
+    const std::string error = error_of([&] { strategy.setup(*model, optimizer); });
+    EXPECT_THAT(error, HasSubstr("no parameters of the model")) << "the rank without a mistake hears of it too";
+  }
+}
+
+TEST(Refusals, RanksWithDifferentModelsFlagsOrErrorsAllHearOfIt) { on_ranks({2, 3}, "ranks_differ"); }
+
+}  // namespace
+}  // namespace zero::testing
