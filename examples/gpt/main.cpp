@@ -3,8 +3,8 @@
 //
 //   zero-launch -n 2 gpt --config configs/gpt_zero3_offload.yaml --output demo-output
 //
-// Prints where every flag went, trains, and leaves report.svg and metrics.csv. Exits with 1 when
-// the model did not learn.
+// Prints where every flag goes, trains, tells which part of the engine has read each flag and where
+// every byte is, and leaves report.svg and metrics.csv. Exits with 1 when the model did not learn.
 #include <torch/torch.h>
 #include <zero/progress.h>
 #include <zero/strategy.h>
@@ -57,10 +57,17 @@ zero::Strategy make_strategy(const Arguments& arguments) {
   return zero::Strategy::from_yaml(arguments.config, overrides);
 }
 
-int64_t parameter_count(const torch::nn::Module& model) {
-  int64_t count = 0;
-  for (const auto& parameter : model.parameters()) count += parameter.numel();
-  return count;
+struct ModelSize {
+  int64_t parameters = 0, bytes = 0;
+};
+
+ModelSize size_of(const torch::nn::Module& model) {
+  ModelSize size;
+  for (const auto& parameter : model.parameters()) {
+    size.parameters += parameter.numel();
+    size.bytes += parameter.numel() * parameter.element_size();
+  }
+  return size;
 }
 
 zero::TrainSummary train(zero::Strategy& strategy, gpt::GPT& model, torch::optim::AdamW& optimizer,
@@ -99,8 +106,6 @@ int run(const Arguments& arguments) {
 
   torch::manual_seed(arguments.seed);
   gpt::GPT model;
-  const std::string size =
-      zero::format_count(static_cast<double>(parameter_count(*model))) + " parameters";
   torch::optim::AdamW optimizer(
       model->parameters(),
       torch::optim::AdamWOptions(kPeakRate).betas({0.9, 0.95}).weight_decay(0.1));
@@ -109,11 +114,15 @@ int run(const Arguments& arguments) {
 
   const int world_size = strategy.world_size();
   const std::string ranks = std::to_string(world_size) + (world_size == 1 ? " rank" : " ranks");
+  const ModelSize size = size_of(*model);  // in the compute precision by now
+  const std::string parameters =
+      zero::format_count(static_cast<double>(size.parameters)) + " parameters";
   const bool tells = strategy.rank() == 0;
   if (tells) {
     std::cout << strategy.forwarded() << '\n'
-              << size << ", " << ranks << " on " << strategy.device().type() << ", "
-              << corpus.train().size() << " bytes of text; losses are in nats, of 1.44 bits each\n";
+              << parameters << ", " << zero::format_bytes(static_cast<double>(size.bytes)) << "; "
+              << ranks << " on " << strategy.device().type() << ", " << corpus.train().size()
+              << " bytes of text; losses are in nats, of 1.44 bits each\n";
   }
   const zero::TrainSummary summary =
       train(strategy, model, optimizer, corpus, options, arguments.seed);
@@ -126,9 +135,12 @@ int run(const Arguments& arguments) {
     const zero::MemoryReport memory = strategy.memory_report();
     const std::string stage = std::to_string(strategy.engine_config().stage.peek());
     gpt::write_outputs(arguments.output,
-                       "Byte-level GPT, " + size + ", ZeRO stage " + stage + ", " + ranks, summary,
-                       memory);
-    std::cout << '\n' << memory.table() << '\n' << gpt::printable(sample) << "\n\n";
+                       "Byte-level GPT, " + parameters + ", ZeRO stage " + stage + ", " + ranks,
+                       summary, memory);
+    std::cout << '\n'
+              << strategy.forwarded() << '\n'
+              << memory.table() << '\n'
+              << gpt::printable(sample) << "\n\n";
     std::cout << gpt::summary_line(summary, world_size) << std::endl;
     if (!learned) {
       std::cerr << "gpt: the held-out loss did not fall below " << kLearned

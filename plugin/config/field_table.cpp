@@ -126,7 +126,7 @@ std::span<const Field<TrainerSettings>> fields_of(const TrainerSettings*) {
       {.name = "validate_every",
        .member = &T::validate_every,
        .consumer = Consumer::kTrainer,
-       .help = "optimizer steps between two validations, 0 is never",
+       .help = "optimizer steps between two validations, 0 is only the first and the last one",
        .acts_when = kWithTrainer},
   };
   static_assert(std::size(kTable) == kMembers<T>, "each TrainerSettings member needs one row here");

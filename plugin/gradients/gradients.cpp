@@ -78,7 +78,6 @@ Gradients::~Gradients() {
 void Gradients::backward_begins() {
   const std::lock_guard lock(mutex_);
   take_back_views();
-  if (reduced_) undo_reduction();
   completions_.clear();
   next_ = 0;
   any_arrived_ = false;
@@ -131,6 +130,7 @@ void Gradients::arrived(GradientPage& page, size_t parameter) {
   TORCH_CHECK(!gradient.requires_grad(), "LibZeRO: backward() with create_graph=true would keep the gradient of '",
               named.name, "' as a part of a graph, which cannot be sharded. Use torch::autograd::grad for the inner "
               "derivative.");
+  if (reduced_) undo_reduction();  // only now: a backward of another model changes nothing here
   if (direct()) {
     add_to_home(page, parameter, gradient);
   } else {

@@ -35,7 +35,8 @@ std::vector<at::Tensor> plain_gradients(double scale) {
   return gradients;
 }
 
-void expect_gradients(const Training& training, double scale) {
+void expect_gradients(const Training& training, double scale, const char* when) {
+  SCOPED_TRACE(when);
   const auto expected = plain_gradients(scale);
   const auto parameters = training.model->parameters();
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -54,21 +55,21 @@ ZERO_RANK_BODY(gradients_can_be_read_and_written) {
     const double scale = 1.0 + training.strategy.rank();
     const double mean = (1.0 + training.strategy.world_size()) / 2;
     training.loss(scale).backward();
-    expect_gradients(training, mean);
+    expect_gradients(training, mean, "first backward");
     training.loss(scale).backward();  // accumulates, also after the gradients were read
-    expect_gradients(training, 2 * mean);
+    expect_gradients(training, 2 * mean, "accumulated");
     for (auto& parameter : training.model->parameters()) parameter.grad().mul_(0.5);
-    expect_gradients(training, mean);
+    expect_gradients(training, mean, "written in place");
     training.model->zero_grad();
     EXPECT_FALSE(training.model->blocks[0]->weight.grad().defined());
     training.loss(scale).backward();
-    expect_gradients(training, mean);
+    expect_gradients(training, mean, "cleared by the module");
     training.optimizer.zero_grad();
     training.loss(scale).backward();
-    expect_gradients(training, mean);
+    expect_gradients(training, mean, "cleared by the optimizer");
     training.model->zero_grad(/*set_to_none=*/false);
     training.loss(scale).backward();
-    expect_gradients(training, mean);
+    expect_gradients(training, mean, "zeroed by the module");
   }
 }
 
@@ -94,6 +95,20 @@ ZERO_RANK_BODY(norms_are_global) {
 }
 
 TEST(Gradients, NormAndClippingAreThoseOfTheWholeModel) { on_ranks({1, 2, 4}, "norms_are_global"); }
+
+ZERO_RANK_BODY(another_model_runs_backward) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    SCOPED_TRACE(stage);
+    Training training(small_pages(stage));
+    training.loss().backward();
+    const auto before = training.strategy.gradient(training.model->blocks[1]->weight);
+    plain_gradients(3.0);
+    EXPECT_TRUE(at::equal(training.strategy.gradient(training.model->blocks[1]->weight), before));
+    EXPECT_TRUE(training.model->blocks[1]->weight.grad().defined());
+  }
+}
+
+TEST(Gradients, AnotherModelsBackwardLeavesThemAlone) { on_ranks({1, 2}, "another_model_runs_backward"); }
 
 // Stage 3 pages parameters by collectives, so there ranks must touch the same pages; see docs/architecture.md.
 ZERO_RANK_BODY(ranks_use_different_experts_below_stage_3) {
@@ -126,7 +141,7 @@ TEST(Gradients, AnExceptionInBackwardLeavesTheNextStepClean) {
     training.model->blocks[1]->weight.remove_hook(hook);
     training.optimizer.zero_grad();
     training.loss().backward();
-    expect_gradients(training, 1.0);
+    expect_gradients(training, 1.0, "after the exception");
     training.strategy.step();
   }
 }

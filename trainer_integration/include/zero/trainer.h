@@ -58,7 +58,7 @@ struct StepInfo {
   int64_t step = 0;            // 1 is the first
   double loss = 0.0;           // this rank's mean over the step's micro-batches
   double gradient_norm = 0.0;  // global, before clipping; NaN when it was not computed
-  double tokens_per_s = 0.0;   // of all ranks, since the last logged step; 0: not counted
+  double tokens_per_s = 0.0;   // of all ranks, taken to be alike, since the last logged step
   double seconds = 0.0;        // since fit() began, validation left out
   MemoryReport memory;
 };
