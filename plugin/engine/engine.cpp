@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/engine/engine.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/cuda.h>
 
 #include <cmath>
@@ -104,7 +105,11 @@ Engine::Plan Engine::plan() {
 }
 
 World& Engine::world() {
-  if (!world_) world_ = World::join(device_type(config_.device.read(Consumer::kPartition)));
+  if (!world_) {
+    world_ = World::join(device_type(config_.device.read(Consumer::kPartition)));
+    const at::Device device = world_->device();
+    if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
+  }
   return *world_;
 }
 

@@ -200,8 +200,8 @@ void Gradients::deposit(GradientPage& page, const at::Tensor& incoming) {
     home.copy_(incoming, /*non_blocking=*/true);
     for (auto& entry : page.entries_) entry.content = GradientPage::Content::kZero;
   } else {
-    zero_stale(page);
     if (home.device() == incoming.device()) {
+      zero_stale(page);
       home.add_(incoming);
     } else {
       // A host home is added to on the host, so the host must wait for the copy.
@@ -212,6 +212,7 @@ void Gradients::deposit(GradientPage& page, const at::Tensor& incoming) {
       copy.copy_(incoming, /*non_blocking=*/true);
       deposited_.record();
       deposited_.synchronize();
+      zero_stale(page);
       home.add_(copy);
     }
   }
@@ -306,13 +307,12 @@ void Gradients::finish() {
 void Gradients::finish_locked() {
   if (finished_) return;
   finished_ = true;
-  for (auto& page : pages_) zero_stale(*page);
   if (!direct()) {
     deposited_.wait();
     if (options_.home == Place::kHost) deposited_.synchronize();
-    return;
   }
-  if (options_.world_size == 1) return;
+  for (auto& page : pages_) zero_stale(*page);
+  if (!direct() || options_.world_size == 1) return;
   for (auto& page : pages_) {
     const int64_t shard = page->layout().shard_numel;
     at::Tensor whole = page->home_.tensor;

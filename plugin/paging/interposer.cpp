@@ -53,15 +53,31 @@ void interpose(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kPagedKey), stack);
 }
 
+// The recurrent layers are composites that compare raw weight pointers on CUDA before any operator below them runs.
+// Sent on below autograd they reach the interposer whole, so one call pins all their weights; the operators inside see
+// autograd as before.
+void send_below_autograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+}
+
 }  // namespace
 
 void install_interposer() {
-  static torch::Library* const registration = [] {
-    auto* library = new torch::Library(torch::Library::IMPL, "_", kPagedKey, __FILE__, __LINE__);
-    library->fallback(torch::CppFunction::makeFromBoxedFunction<&interpose>());
-    return library;  // never destroyed: tagged tensors may outlive every static object
+  static const bool installed = [] {
+    // The libraries are never destroyed: tagged tensors may outlive every static object.
+    auto* all = new torch::Library(torch::Library::IMPL, "_", kPagedKey, __FILE__, __LINE__);
+    all->fallback(torch::CppFunction::makeFromBoxedFunction<&interpose>());
+    auto* recurrent =
+        new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradCUDA, __FILE__, __LINE__);
+    for (const char* name : {"lstm", "gru", "rnn_tanh", "rnn_relu"}) {
+      for (const char* form : {".input", ".data"}) {
+        recurrent->impl((std::string(name) += form).c_str(),
+                        torch::CppFunction::makeFromBoxedFunction<&send_below_autograd>());
+      }
+    }
+    return true;
   }();
-  (void)registration;
+  (void)installed;
 }
 
 PinScope::~PinScope() {

@@ -154,6 +154,7 @@ void Residency::carry_home(ParameterPage& page, const Lock&) {
   const at::Tensor own = page.whole_.narrow(0, options_.rank * shard, shard);
   if (page.on_written) page.on_written(own);
   page.home_.copy_(own);
+  page.home_changed();
   page.dirty_ = false;
   ++counters_.write_backs;
 }

@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "support/device.h"
 #include "zero/strategy.h"
 
 namespace zero::testing {

@@ -5,13 +5,13 @@
 #include <cstdlib>
 
 #include "engine/blocks.h"
-#include "support/ranks.h"
+#include "engine/device_ranks.h"
 
 namespace zero::testing {
 namespace {
 
 StrategyOptions small_pages(int stage) {
-  auto options = StrategyOptions().stage(stage).page_bytes(1 << 20);
+  auto options = StrategyOptions().device(test_device_name()).stage(stage).page_bytes(1 << 20);
   if (stage == 3) options.parameter_budget(3 << 20);
   return options;
 }
@@ -29,9 +29,10 @@ struct Training {
 
 std::vector<at::Tensor> plain_gradients(double scale) {
   Blocks model(4);
-  (model->loss(inputs(at::kCPU)) * scale).backward();
+  model->to(test_device());
+  (model->loss(inputs(test_device())) * scale).backward();
   std::vector<at::Tensor> gradients;
-  for (const auto& parameter : model->parameters()) gradients.push_back(parameter.grad());
+  for (const auto& parameter : model->parameters()) gradients.push_back(parameter.grad().cpu());
   return gradients;
 }
 
@@ -74,7 +75,7 @@ ZERO_RANK_BODY(gradients_can_be_read_and_written) {
 }
 
 TEST(Gradients, AreTheMeanOverRanksAndCanBeReadWrittenAndCleared) {
-  on_ranks({1, 2}, "gradients_can_be_read_and_written");
+  on_test_ranks({1, 2}, "gradients_can_be_read_and_written");
 }
 
 ZERO_RANK_BODY(norms_are_global) {
@@ -94,7 +95,7 @@ ZERO_RANK_BODY(norms_are_global) {
   }
 }
 
-TEST(Gradients, NormAndClippingAreThoseOfTheWholeModel) { on_ranks({1, 2, 4}, "norms_are_global"); }
+TEST(Gradients, NormAndClippingAreThoseOfTheWholeModel) { on_test_ranks({1, 2, 4}, "norms_are_global"); }
 
 ZERO_RANK_BODY(another_model_runs_backward) {
   for (int stage = 0; stage <= 3; ++stage) {
@@ -108,7 +109,7 @@ ZERO_RANK_BODY(another_model_runs_backward) {
   }
 }
 
-TEST(Gradients, AnotherModelsBackwardLeavesThemAlone) { on_ranks({1, 2}, "another_model_runs_backward"); }
+TEST(Gradients, AnotherModelsBackwardLeavesThemAlone) { on_test_ranks({1, 2}, "another_model_runs_backward"); }
 
 // Stage 3 pages parameters by collectives, so there ranks must touch the same pages; see docs/architecture.md.
 ZERO_RANK_BODY(ranks_use_different_experts_below_stage_3) {
@@ -128,7 +129,7 @@ ZERO_RANK_BODY(ranks_use_different_experts_below_stage_3) {
 }
 
 TEST(Gradients, AnExpertThatOneRankDoesNotUseIsUpdatedOnAll) {
-  on_ranks({2, 3}, "ranks_use_different_experts_below_stage_3");
+  on_test_ranks({2, 3}, "ranks_use_different_experts_below_stage_3");
 }
 
 TEST(Gradients, AnExceptionInBackwardLeavesTheNextStepClean) {

@@ -15,6 +15,7 @@ using Loss = std::function<at::Tensor()>;
 // Trains `make()` four steps with LibTorch and under the strategy; the update rule is the same on both sides.
 template <class Make>
 void expect_same_training(const Make& make, StrategyOptions options = StrategyOptions()
+                                                                          .device(test_device_name())
                                                                           .stage(3)
                                                                           .offload_parameters(true)
                                                                           .offload_optimizer(true)
@@ -25,6 +26,7 @@ void expect_same_training(const Make& make, StrategyOptions options = StrategyOp
   for (const bool paged : {false, true}) {
     torch::manual_seed(3);
     auto [model, loss] = make();
+    model->to(test_device());
     // No Adam here: it makes whole steps out of gradients that are zero but for rounding (a bias before BatchNorm).
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
     std::optional<Strategy> strategy;
@@ -61,7 +63,7 @@ struct Recurrent : torch::nn::Module {
     head = register_module("head", torch::nn::Linear(16, 30));
   }
   at::Tensor loss() {
-    const at::Tensor ids = torch::randint(0, 30, {4, 6}, at::kLong);
+    const at::Tensor ids = torch::randint(0, 30, {4, 6}, at::kLong).to(test_device());
     at::Tensor x = std::get<0>(lstm(embedding(ids)));
     const at::Tensor y = x.transpose(0, 1);
     x = x + std::get<0>(attention(y, y, y)).transpose(0, 1);
@@ -81,7 +83,7 @@ struct Convolutional : torch::nn::Module {
     conv->weight.set_data(conv->weight.contiguous(at::MemoryFormat::ChannelsLast));
   }
   at::Tensor loss() {
-    const at::Tensor x = torch::rand({2, 3, 6, 6});
+    const at::Tensor x = torch::rand({2, 3, 6, 6}).to(test_device());
     return head(torch::relu(norm(conv(x))).mean({2, 3})).square().mean();
   }
   torch::nn::Conv2d conv{nullptr};
@@ -98,7 +100,7 @@ struct Entangled : torch::nn::Module {
     tied->weight = first->weight;
   }
   at::Tensor loss() {
-    at::Tensor x = torch::rand({3, 12});
+    at::Tensor x = torch::rand({3, 12}).to(test_device());
     for (int i = 0; i < 5; ++i) x = torch::tanh(first(x));
     x = torch::linear(second(x), first->weight.t());
     if (x.sum().item<float>() > 0) x = tied(x);
@@ -156,7 +158,7 @@ TEST(Models, BuffersKeepTheirDtypeUnderBf16) {
   };
   auto model = std::make_shared<Model>();
   torch::optim::SGD optimizer(model->parameters(), 0.1);
-  Strategy strategy(StrategyOptions().stage(2).precision("bf16"));
+  Strategy strategy(StrategyOptions().device(test_device_name()).stage(2).precision("bf16"));
   strategy.setup(*model, optimizer);
   EXPECT_EQ(model->weight.dtype(), at::kBFloat16);
   EXPECT_EQ(model->frequencies.dtype(), at::kFloat);
@@ -175,9 +177,9 @@ TEST(Models, AFrozenIntegerParameterKeepsItsDtypeAndHasNoState) {
   };
   auto model = std::make_shared<Model>();
   torch::optim::AdamW optimizer({model->weight}, 0.1);
-  Strategy strategy(StrategyOptions().stage(3).offload_parameters(true).precision("bf16"));
+  Strategy strategy(StrategyOptions().device(test_device_name()).stage(3).offload_parameters(true).precision("bf16"));
   strategy.setup(*model, optimizer);
-  EXPECT_TRUE(at::equal(model->table.clone(), torch::arange(12, at::kChar).view({3, 4})));
+  EXPECT_TRUE(at::equal(model->table.cpu(), torch::arange(12, at::kChar).view({3, 4})));
   EXPECT_EQ(model->wide.dtype(), at::kDouble);
   const auto moments = strategy.memory_report().booked[static_cast<int>(MemoryClass::kMoments)];
   EXPECT_EQ(moments.device, 2 * 128 * 4) << "36 weights, padded to a shard of 256 bytes of bf16, two moments";
@@ -188,9 +190,9 @@ TEST(Models, AZeroElementParameterKeepsItsShape) {
   auto other = torch::nn::Linear(4, 4);
   auto both = torch::nn::Sequential(other, model);
   torch::optim::SGD optimizer(both->parameters(), 0.1);
-  Strategy strategy(StrategyOptions().stage(3).offload_parameters(true));
+  Strategy strategy(StrategyOptions().device(test_device_name()).stage(3).offload_parameters(true));
   strategy.setup(*both, optimizer);
-  other(torch::rand({2, 4})).sum().backward();
+  other(torch::rand({2, 4}).to(test_device())).sum().backward();
   strategy.step();
   EXPECT_EQ(model->weight.sizes(), (std::vector<int64_t>{0, 8}));
 }

@@ -5,8 +5,8 @@
 
 #include <cstdlib>
 
+#include "engine/device_ranks.h"
 #include "engine/training.h"
-#include "support/ranks.h"
 
 namespace zero::testing {
 namespace {
@@ -19,7 +19,7 @@ constexpr double kBf16Tolerance = 4e-3;          // half a unit in the last plac
 
 StrategyOptions options_of(int stage, Offload offload, bool bf16) {
   StrategyOptions options;
-  options.stage(stage).precision(bf16 ? "bf16" : "fp32").page_bytes(4096).device("cpu");
+  options.stage(stage).precision(bf16 ? "bf16" : "fp32").page_bytes(4096).device(test_device_name());
   if (offload != Offload::kNone) options.offload_optimizer(true);
   if (offload == Offload::kBoth) options.offload_parameters(true);
   if (stage == 3) options.parameter_budget(12 << 10).prefetch_pages(1);
@@ -45,6 +45,8 @@ int ranks_of_process() {
 class Cell {
  public:
   Cell(bool bf16, int accumulation, double clip, Rule rule) : bf16_(bf16) {
+    // Bit for bit is promised for kernels that repeat themselves; CUDA's embedding backward need not.
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
     run_.accumulation = accumulation;
     run_.clip = clip;
     run_.rule = rule;
@@ -116,13 +118,13 @@ ZERO_RANK_BODY(other_rules) {
 
 const RankRun kLong{{}, std::chrono::seconds(300)};
 
-TEST(Parity, Fp32OnOneRank) { on_ranks({1}, "fp32_cells", kLong); }
-TEST(Parity, Fp32OnTwoRanks) { on_ranks({2}, "fp32_cells", kLong); }
-TEST(Parity, Fp32OnFourRanks) { on_ranks({4}, "fp32_cells", kLong); }
-TEST(Parity, Bf16OnOneRank) { on_ranks({1}, "bf16_cells", kLong); }
-TEST(Parity, Bf16OnTwoRanks) { on_ranks({2}, "bf16_cells", kLong); }
-TEST(Parity, Bf16OnFourRanks) { on_ranks({4}, "bf16_cells", kLong); }
-TEST(Parity, AdamAndSgd) { on_ranks({1, 2}, "other_rules", kLong); }
+TEST(Parity, Fp32OnOneRank) { on_test_ranks({1}, "fp32_cells", kLong); }
+TEST(Parity, Fp32OnTwoRanks) { on_test_ranks({2}, "fp32_cells", kLong); }
+TEST(Parity, Fp32OnFourRanks) { on_test_ranks({4}, "fp32_cells", kLong); }
+TEST(Parity, Bf16OnOneRank) { on_test_ranks({1}, "bf16_cells", kLong); }
+TEST(Parity, Bf16OnTwoRanks) { on_test_ranks({2}, "bf16_cells", kLong); }
+TEST(Parity, Bf16OnFourRanks) { on_test_ranks({4}, "bf16_cells", kLong); }
+TEST(Parity, AdamAndSgd) { on_test_ranks({1, 2}, "other_rules", kLong); }
 
 }  // namespace
 }  // namespace zero::testing

@@ -7,13 +7,13 @@
 #include <sstream>
 
 #include "engine/blocks.h"
-#include "support/ranks.h"
+#include "engine/device_ranks.h"
 
 namespace zero::testing {
 namespace {
 
 StrategyOptions paged() {
-  return StrategyOptions().stage(3).offload_parameters(true).page_bytes(1 << 20).parameter_budget(3 << 20);
+  return StrategyOptions().device(test_device_name()).stage(3).offload_parameters(true).page_bytes(1 << 20).parameter_budget(3 << 20);
 }
 
 struct Paged {
@@ -58,7 +58,7 @@ TEST(RawAccess, InsideAGatherScopeTheWholeModelCanBeSaved) {
   { at::NoGradGuard no_grad; for (auto& parameter : loaded->parameters()) parameter.zero_(); }
   torch::load(loaded, stream);
   for (size_t i = 0; i < 6; ++i) {
-    EXPECT_TRUE(at::equal(loaded->blocks[i]->weight, paged.model->blocks[i]->weight.clone())) << i;
+    EXPECT_TRUE(at::equal(loaded->blocks[i]->weight.cpu(), paged.model->blocks[i]->weight.cpu())) << i;
   }
   EXPECT_LE(paged.strategy.memory_report().live_parameter_bytes, 3 << 20) << "the scope gave its memory back";
 }
@@ -70,14 +70,14 @@ TEST(RawAccess, ALoadedModelLandsInItsPages) {
   torch::save(other, stream);
   Paged paged;
   torch::load(paged.model, stream);
-  for (const auto& parameter : paged.model->parameters()) EXPECT_TRUE(at::equal(parameter.clone(), other->blocks[0]->weight));
+  for (const auto& parameter : paged.model->parameters()) EXPECT_TRUE(at::equal(parameter.cpu(), other->blocks[0]->weight));
 }
 
 TEST(RawAccess, PrintingAndCopyingGoThroughTheDispatcher) {
   Paged paged;
   std::ostringstream text;
   text << paged.model->blocks[3]->weight.slice(0, 0, 2).slice(1, 0, 2);
-  EXPECT_THAT(text.str(), ::testing::HasSubstr("CPUFloatType{2,2}"));
+  EXPECT_THAT(text.str(), ::testing::HasSubstr("FloatType{2,2}"));
   EXPECT_TRUE(std::isfinite(paged.model->blocks[2]->weight.cpu().sum().item<double>()));
 }
 
@@ -89,13 +89,13 @@ TEST(RawAccess, TeardownGivesPlainTensorsBack) {
     strategy.setup(*model, optimizer);
   }
   for (size_t i = 0; i < 6; ++i) {
-    EXPECT_TRUE(at::equal(model->blocks[i]->weight, expected->blocks[i]->weight));
+    EXPECT_TRUE(at::equal(model->blocks[i]->weight.cpu(), expected->blocks[i]->weight));
     EXPECT_NE(model->blocks[i]->weight.data_ptr<float>(), nullptr);
   }
   EXPECT_TRUE(optimizer.param_groups()[0].params()[0].is_same(model->blocks[0]->weight));
-  model->loss(inputs(at::kCPU)).backward();
+  model->loss(inputs(test_device())).backward();
   optimizer.step();  // plain LibTorch again
-  EXPECT_FALSE(at::equal(model->blocks[0]->weight, expected->blocks[0]->weight));
+  EXPECT_FALSE(at::equal(model->blocks[0]->weight.cpu(), expected->blocks[0]->weight));
 }
 
 ZERO_RANK_BODY(one_rank_writes_for_all) {
@@ -104,17 +104,18 @@ ZERO_RANK_BODY(one_rank_writes_for_all) {
   {
     GatheredParameters scope(paged.strategy, {weight}, /*modifier_rank=*/0);
     if (paged.strategy.rank() == 0) {
-      float* const values = weight.data_ptr<float>();
-      for (int64_t i = 0; i < weight.numel(); ++i) values[i] = static_cast<float>(i);
+      at::NoGradGuard no_grad;
+      const auto values = at::arange(512 * 512, at::kFloat).view({512, 512}).to(weight.device());
+      at::from_blob(weight.data_ptr<float>(), {512, 512}, weight.options().requires_grad(false)).copy_(values);
     }
   }
-  EXPECT_TRUE(at::equal(weight.clone(), at::arange(512 * 512, at::kFloat).view({512, 512})));
+  EXPECT_TRUE(at::equal(weight.cpu(), at::arange(512 * 512, at::kFloat).view({512, 512})));
   paged.strategy.backward(paged.model->loss(inputs(paged.strategy.device())) * 0.0);
   paged.strategy.step();
-  EXPECT_TRUE(at::equal(weight.clone(), at::arange(512 * 512, at::kFloat).view({512, 512}))) << "masters follow";
+  EXPECT_TRUE(at::equal(weight.cpu(), at::arange(512 * 512, at::kFloat).view({512, 512}))) << "masters follow";
 }
 
-TEST(RawAccess, AModifierRanksWritesReachAllRanksAndHomes) { on_ranks({1, 2, 3}, "one_rank_writes_for_all"); }
+TEST(RawAccess, AModifierRanksWritesReachAllRanksAndHomes) { on_test_ranks({1, 2, 3}, "one_rank_writes_for_all"); }
 
 }  // namespace
 }  // namespace zero::testing

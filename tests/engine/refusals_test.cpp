@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/blocks.h"
-#include "support/ranks.h"
+#include "engine/device_ranks.h"
 
 namespace zero::testing {
 namespace {
@@ -23,14 +23,14 @@ using ::testing::HasSubstr;
 TEST(Refusals, AnOptimizerWithForeignParameters) {
   Blocks model(2), other(1);
   torch::optim::SGD optimizer(other->parameters(), 0.1);
-  Strategy strategy;
+  Strategy strategy(StrategyOptions().device("cpu"));
   EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("no parameters of the model"));
 }
 
 TEST(Refusals, AnOptimizerWithoutAShardedUpdate) {
   Blocks model(2);
   torch::optim::LBFGS optimizer(model->parameters());
-  Strategy strategy;
+  Strategy strategy(StrategyOptions().device("cpu"));
   EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("LBFGS"));
 }
 
@@ -39,20 +39,20 @@ TEST(Refusals, AnOptimizerThatHasStepped) {
   torch::optim::AdamW optimizer(model->parameters(), 0.1);
   model->loss(inputs(at::kCPU)).backward();
   optimizer.step();
-  Strategy strategy;
+  Strategy strategy(StrategyOptions().device("cpu"));
   EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("before the first step"));
 }
 
 TEST(Refusals, AModelWithoutParameters) {
   torch::nn::Sequential model{torch::nn::ReLU()};
-  Strategy strategy;
+  Strategy strategy(StrategyOptions().device("cpu"));
   EXPECT_THAT(error_of([&] { strategy.setup(*model); }), HasSubstr("no registered parameter"));
 }
 
 TEST(Refusals, ASecondSetupAndAStepWithoutSetup) {
   Blocks model(2);
   torch::optim::SGD optimizer(model->parameters(), 0.1);
-  Strategy strategy;
+  Strategy strategy(StrategyOptions().device("cpu"));
   EXPECT_THAT(error_of([&] { strategy.step(); }), HasSubstr("Call setup"));
   strategy.setup(*model, optimizer);
   EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("setup was called before"));
@@ -62,19 +62,19 @@ TEST(Refusals, Fp64ParametersInTheOptimizer) {
   Blocks model(2);
   model->to(at::kDouble);
   torch::optim::SGD optimizer(model->parameters(), 0.1);
-  Strategy strategy;
+  Strategy strategy(StrategyOptions().device("cpu"));
   EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("'block0.weight'"));
 }
 
 TEST(Refusals, SparseGradientsAndGraphsOfGradients) {
   torch::nn::Embedding embedding(torch::nn::EmbeddingOptions(10, 4).sparse(true));
   torch::optim::SGD optimizer(embedding->parameters(), 0.1);
-  Strategy strategy(StrategyOptions().stage(2));
+  Strategy strategy(StrategyOptions().device("cpu").stage(2));
   strategy.setup(*embedding, optimizer);
   EXPECT_THAT(error_of([&] { embedding(torch::tensor({1, 2})).sum().backward(); }), HasSubstr("sparse(false)"));
   Blocks model(2);
   torch::optim::SGD other(model->parameters(), 0.1);
-  Strategy second(StrategyOptions().stage(2));
+  Strategy second(StrategyOptions().device("cpu").stage(2));
   second.setup(*model, other);
   EXPECT_THAT(error_of([&] { model->loss(inputs(at::kCPU)).backward({}, true, true); }), HasSubstr("create_graph"));
 }
@@ -83,7 +83,7 @@ TEST(Refusals, AFrozenParameterThatIsThawedAfterSetup) {
   Blocks model(2);
   model->blocks[0]->weight.requires_grad_(false);
   torch::optim::SGD optimizer(model->parameters(), 0.1);
-  Strategy strategy;
+  Strategy strategy(StrategyOptions().device("cpu"));
   strategy.setup(*model, optimizer);
   model->blocks[0]->weight.requires_grad_(true);
   model->loss(inputs(at::kCPU)).backward();
@@ -93,7 +93,7 @@ TEST(Refusals, AFrozenParameterThatIsThawedAfterSetup) {
 TEST(Refusals, AFlagThatNothingReadEndsTheFirstStep) {
   Blocks model(2);
   torch::optim::SGD optimizer(model->parameters(), 0.1);
-  Strategy strategy(StrategyOptions().stage(1).gradient_accumulation_steps(4));
+  Strategy strategy(StrategyOptions().device("cpu").stage(1).gradient_accumulation_steps(4));
   strategy.setup(*model, optimizer);
   strategy.backward(model->loss(inputs(at::kCPU)));
   EXPECT_THAT(error_of([&] { strategy.step(); }), HasSubstr("gradient_accumulation_steps"));
@@ -102,7 +102,7 @@ TEST(Refusals, AFlagThatNothingReadEndsTheFirstStep) {
 TEST(Refusals, InAPlainLoopTheSecondBackwardSaysIt) {
   Blocks model(2);
   torch::optim::SGD optimizer(model->parameters(), 0.1);
-  Strategy strategy(StrategyOptions().stage(1).gradient_clipping(1.0));
+  Strategy strategy(StrategyOptions().device("cpu").stage(1).gradient_clipping(1.0));
   strategy.setup(*model, optimizer);
   model->loss(inputs(at::kCPU)).backward();
   optimizer.step();
@@ -123,25 +123,25 @@ ZERO_RANK_BODY(ranks_differ) {
   {
     Blocks model(first ? 2 : 3);
     torch::optim::SGD optimizer(model->parameters(), 0.1);
-    Strategy strategy(StrategyOptions().stage(3));
+    Strategy strategy(StrategyOptions().device("cpu").stage(3));
     EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("model"));
   }
   {
     Blocks model(2);
     torch::optim::SGD optimizer(model->parameters(), 0.1);
-    Strategy strategy(StrategyOptions().stage(first ? 2 : 3));
+    Strategy strategy(StrategyOptions().device("cpu").stage(first ? 2 : 3));
     EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("stage"));
   }
   {
     Blocks model(2), other(2);
     torch::optim::SGD optimizer(first ? other->parameters() : model->parameters(), 0.1);
-    Strategy strategy;
+    Strategy strategy(StrategyOptions().device("cpu"));
     const std::string error = error_of([&] { strategy.setup(*model, optimizer); });
     EXPECT_THAT(error, HasSubstr("no parameters of the model")) << "the rank without a mistake hears of it too";
   }
 }
 
-TEST(Refusals, RanksWithDifferentModelsFlagsOrErrorsAllHearOfIt) { on_ranks({2, 3}, "ranks_differ"); }
+TEST(Refusals, RanksWithDifferentModelsFlagsOrErrorsAllHearOfIt) { on_test_ranks({2, 3}, "ranks_differ"); }
 
 }  // namespace
 }  // namespace zero::testing

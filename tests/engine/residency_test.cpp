@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/blocks.h"
+#include "engine/device_ranks.h"
 #include "plugin/paging/paged_storage.h"
-#include "support/ranks.h"
 
 namespace zero::testing {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kMiB = 1 << 20;
 
 StrategyOptions paged(int64_t budget) {
-  return StrategyOptions().stage(3).offload_parameters(true).offload_optimizer(true).page_bytes(kMiB).parameter_budget(
+  return StrategyOptions().device(test_device_name()).stage(3).offload_parameters(true).offload_optimizer(true).page_bytes(kMiB).parameter_budget(
       budget);
 }
 
@@ -31,6 +31,10 @@ TEST(Residency, LiveParametersNeverExceedTheBudget) {
     EXPECT_LE(report.peak_live_parameter_bytes, budget);
     EXPECT_GT(report.peak_live_parameter_bytes, kMiB);
     EXPECT_EQ(report.booked[static_cast<int>(MemoryClass::kParameterSlots)].device, budget);
+    if (strategy.device().is_cuda()) {
+      EXPECT_GE(report.device_peak_allocated, report.total_booked().device);
+      EXPECT_LT(report.device_allocated, report.total_booked().device + kMiB) << "the allocator holds what is booked";
+    }
   }
 }
 
@@ -96,7 +100,7 @@ TEST(Residency, WhatStaysIsUntagged) {
   for (int stage = 0; stage <= 3; ++stage) {
     Blocks model(2);
     torch::optim::SGD optimizer(model->parameters(), 1e-3);
-    Strategy strategy(StrategyOptions().stage(stage));
+    Strategy strategy(StrategyOptions().device(test_device_name()).stage(stage));
     strategy.setup(*model, optimizer);
     for (const auto& parameter : model->parameters()) EXPECT_FALSE(is_tagged(parameter)) << "stage " << stage;
   }
@@ -151,7 +155,7 @@ ZERO_RANK_BODY(homes_are_shards) {
   }
 }
 
-TEST(Residency, EachRanksHomeIsTheWholeDividedByTheRanks) { on_ranks({1, 2, 4}, "homes_are_shards"); }
+TEST(Residency, EachRanksHomeIsTheWholeDividedByTheRanks) { on_test_ranks({1, 2, 4}, "homes_are_shards"); }
 
 }  // namespace
 }  // namespace zero::testing

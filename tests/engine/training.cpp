@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/training.h"
 
+#include "support/device.h"
+
 #include <limits>
 
 namespace zero::testing {
@@ -115,6 +117,8 @@ Outcome train_plain(const Run& run, bool bf16, int rank, int world_size) {
   Outcome outcome;
   auto model = make_model();
   auto masters = make_model();  // in fp32 the same as the model
+  model->to(test_device());
+  masters->to(test_device());
   auto optimizer = make_optimizer(run.rule, *masters);
   if (bf16) model->to(at::kBFloat16);
   const auto pairs = [&](const auto& action) {
@@ -126,7 +130,7 @@ Outcome train_plain(const Run& run, bool bf16, int rank, int world_size) {
     optimizer->zero_grad();
     for (int micro = 0; micro < run.accumulation; ++micro) {
       for (int other = 0; other < world_size; ++other) {
-        const at::Tensor loss = model->loss(batch(step, micro, other));
+        const at::Tensor loss = model->loss(batch(step, micro, other).to(test_device()));
         if (other == rank) outcome.losses.push_back(loss.item<double>());
         (loss / run.accumulation).backward();
         pairs([&](at::Tensor& parameter, at::Tensor& master) {
@@ -140,7 +144,7 @@ Outcome train_plain(const Run& run, bool bf16, int rank, int world_size) {
     if (step == 0) {
       for (const auto& item : masters->named_parameters()) {
         if (item.value().grad().defined() && item.value().numel() > 0) {
-          outcome.gradients[item.key()] = item.value().grad().clone();
+          outcome.gradients[item.key()] = item.value().grad().clone().cpu();
         }
       }
     }

@@ -83,7 +83,7 @@ class Strategy {
   // Collective: every rank must ask for the same parameters in the same order.
   at::Tensor gradient(const at::Tensor& parameter) const;
 
-  // Where batches and activations live: cuda:LOCAL_RANK, or cpu.
+  // Where batches and activations live: cuda:LOCAL_RANK, which becomes the current device, or cpu.
   at::Device device() const;
   int rank() const;
   int world_size() const;
