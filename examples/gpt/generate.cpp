@@ -19,12 +19,15 @@ std::string generate(GPT& model, const std::string& prompt, int64_t bytes, doubl
   std::string text = prompt;
   for (int64_t i = 0; i < bytes; ++i) {
     const auto seen = std::min(static_cast<size_t>(model->context()), text.size());
-    auto tokens = torch::empty({1, static_cast<int64_t>(seen)}, torch::kLong);
+    // Always a whole context: attention is causal, so what follows the text changes nothing, and
+    // one shape spares the CPU libraries a new kernel for each length.
+    auto tokens = torch::zeros({1, model->context()}, torch::kLong);
     const std::string_view window = std::string_view(text).substr(text.size() - seen);
     std::transform(window.begin(), window.end(), tokens.data_ptr<int64_t>(),
                    [](char byte) { return static_cast<uint8_t>(byte); });
-    const auto logits =
-        model->forward(tokens.to(device)).select(1, -1).to(torch::kCPU, torch::kFloat);
+    const auto logits = model->forward(tokens.to(device))
+                            .select(1, static_cast<int64_t>(seen) - 1)
+                            .to(torch::kCPU, torch::kFloat);
     const auto next =
         torch::multinomial(torch::softmax(logits / temperature, -1), 1, false, generator);
     text.push_back(static_cast<char>(next.item<int64_t>()));

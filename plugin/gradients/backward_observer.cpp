@@ -49,17 +49,23 @@ Listeners& listeners() {
   return *all;
 }
 
+// Hands the work to the engine that was there before. LibTorch starts its device threads once per process, for the first
+// engine that runs a backward on a GPU, so an engine of our own would stand without threads in a process that has already
+// trained something.
 class ObservedEngine final : public Engine {
  public:
+  explicit ObservedEngine(Engine& inner) : inner_(inner) {}
+
   variable_list execute(const edge_list& roots, const variable_list& inputs, bool keep_graph, bool create_graph,
                         bool accumulate_grad, const edge_list& outputs) override {
-    if (!accumulate_grad) {
-      return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
-    }
+    const auto run = [&] {
+      return inner_.execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+    };
+    if (!accumulate_grad) return run();
     listeners().enter();
     variable_list result;
     try {
-      result = Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+      result = run();
     } catch (...) {
       listeners().leave(false);
       throw;
@@ -67,17 +73,28 @@ class ObservedEngine final : public Engine {
     listeners().leave(true);
     return result;
   }
+
+ private:
+  Engine& inner_;
 };
 
-Engine& observed_engine() {
-  static auto* const engine = new ObservedEngine;  // never destroyed: its threads are detached
-  return *engine;
+ObservedEngine* the_engine = nullptr;
+
+Engine& observed_engine() { return *the_engine; }
+
+void install() {
+  static const bool installed = [] {
+    the_engine = new ObservedEngine(Engine::get_default_engine());  // never destroyed: LibTorch keeps the stub
+    torch::autograd::set_default_engine_stub(&observed_engine);
+    return true;
+  }();
+  (void)installed;
 }
 
 }  // namespace
 
 BackwardSubscription::BackwardSubscription(BackwardListener& listener) : listener_(listener) {
-  torch::autograd::set_default_engine_stub(&observed_engine);
+  install();
   listeners().add(listener_);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sees the beginning and the end of every backward pass, whoever starts it: LibTorch asks for its autograd engine
-// through a stub, and ours is the same engine with a bell at its door.
+// through a stub, and ours is the engine that was there before, with a bell at its door.
 #pragma once
 
 namespace zero {

@@ -60,6 +60,7 @@ at::Tensor Residency::make_room(ParameterPage& page, Room room, const Lock& lock
     return slots_.tensor.narrow(0, *slot, bytes);
   }
   if (room == Room::kInBudget) return {};
+  const auto on_transfers = transfers_.enter();  // the allocation's zeros come before the transfer
   page.beyond_budget_ = buffers_.allocate(MemoryClass::kParameterSlots, Place::kDevice, bytes, at::kByte);
   return page.beyond_budget_.tensor;
 }
