@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients between backward and step, as users see them: whole, in the parameter's shape.
+#include <ATen/ops/empty.h>
+
+#include "plugin/gradients/gradients.h"
+
+namespace zero {
+
+void Gradients::scale(float factor) {
+  at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  finish_locked();
+  release_views(nullptr);
+  for (const auto& page : pages_) shard(*page).mul_(factor);
+}
+
+at::Tensor Gradients::gather_whole(GradientPage& page) {
+  const auto& layout = page.layout();
+  if (direct()) {
+    if (options_.shard.count > 1) reduce_.all_gather(page.home_.tensor, shard(page));
+    return page.home_.tensor;
+  }
+  at::Tensor whole = at::empty({layout.numel}, at::TensorOptions().dtype(at::kFloat).device(buffers_.device()));
+  if (options_.shard.count > 1) {
+    reduce_.all_gather(whole, page.home_.tensor.to(buffers_.device()));
+  } else {
+    whole.copy_(page.home_.tensor);
+  }
+  return whole;
+}
+
+at::Tensor Gradients::whole(const at::Tensor& parameter) {
+  at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  finish_locked();
+  for (auto& page : pages_) {
+    for (size_t i = 0; i < page->entries_.size(); ++i) {
+      if (!page->layout().parameters[i].parameter.tensor.is_same(parameter)) continue;
+      if (!page->entries_[i].present) return {};
+      return page->shaped(gather_whole(*page), i).clone();
+    }
+  }
+  TORCH_CHECK(false, "LibZeRO: the tensor of sizes ", parameter.sizes(),
+              " is no trainable parameter of the model that was set up.");
+}
+
+void Gradients::pin(GradientPage& page, Access access) {
+  at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  finish_locked();
+  if (!page.whole_.defined()) {
+    release_views(&page);
+    page.bind(gather_whole(page));
+  }
+  ++page.pins_;
+  page.written_ |= access == Access::kWrite;
+}
+
+void Gradients::unpin(GradientPage& page) noexcept {
+  at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  --page.pins_;
+  if (page.written_ && !direct()) {
+    const int64_t shard = page.layout().shard_numel;
+    page.home_.tensor.copy_(page.whole_.narrow(0, options_.shard.index * shard, shard));
+  }
+  page.written_ = false;
+}
+
+void Gradients::release_views(const GradientPage* except) {
+  for (auto& page : pages_) {
+    if (page.get() != except && page->whole_.defined() && page->pins_ == 0) page->release();
+  }
+}
+
+}  // namespace zero
