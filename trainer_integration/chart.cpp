@@ -207,9 +207,13 @@ void draw_bars(Canvas& canvas, const BarPanel& panel) {
     canvas.text(middle, y(below / unit) - 6, total, {kLabel, Anchor::kMiddle, svg::kInk});
     text_block(canvas, middle, plot.bottom + 18, bar.name, {kLabel, Anchor::kMiddle, svg::kFaint});
   }
-  // The legend reads from the top down, as the layers lie.
+  // The legend reads from the top down, as the layers lie; a layer that no bar has is left out.
   double height = plot.top + 6;
   for (size_t layer = panel.layers.size(); layer-- > 0;) {
+    const auto has_it = [layer](const StackedBar& bar) {
+      return layer < bar.bytes.size() && counted(bar.bytes[layer]) > 0.0;
+    };
+    if (std::none_of(panel.bars.begin(), panel.bars.end(), has_it)) continue;
     canvas.rectangle(kBarLegend, height - 10, 12, 12, svg::colour(layer));
     canvas.text(kBarLegend + 20, height, panel.layers[layer]);
     height += 24;
@@ -257,7 +261,7 @@ CurvePanel loss_curves(const TrainSummary& summary, double scale, const std::str
 
 BarPanel memory_bars(const MemoryReport& report) {
   BarPanel panel;
-  panel.title = "Memory of the engine by class";
+  panel.title = "Memory of one rank by class";
   for (int i = 0; i < kMemoryClasses; ++i) {
     panel.layers.emplace_back(name_of(static_cast<MemoryClass>(i)));
   }
@@ -265,7 +269,9 @@ BarPanel memory_bars(const MemoryReport& report) {
                 bar_of("device\nbooked", report.booked, &MemoryBytes::device),
                 bar_of("host\npredicted", report.predicted, &MemoryBytes::host),
                 bar_of("host\nbooked", report.booked, &MemoryBytes::host)};
-  panel.note = "whole process: " + format_bytes(static_cast<double>(report.process_rss)) +
+  panel.note = "whole parameters: at most " +
+               format_bytes(static_cast<double>(report.peak_live_parameter_bytes)) +
+               " at once\nwhole process: " + format_bytes(static_cast<double>(report.process_rss)) +
                " resident, peak " + format_bytes(static_cast<double>(report.process_peak_rss));
   if (report.device_allocated > 0) {
     panel.note += "\nGPU: " + format_bytes(static_cast<double>(report.device_allocated)) +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same GPT in a plain LibTorch loop: only the two lines that make the strategy and set it up are
-// about ZeRO.
+// The same GPT in a plain LibTorch loop: only the two lines that make the strategy and set it up
+// are about ZeRO.
 //
 //   zero-launch -n 2 gpt_plain_loop configs/gpt_plain_loop.yaml [corpus]
 //
@@ -22,7 +22,7 @@ void train(const char* config, const char* file) {
   const gpt::Corpus corpus = gpt::Corpus::from_file(file);
   torch::manual_seed(1);
   gpt::GPT model;
-  torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(1e-3));
+  torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(5e-4));
 
   auto strategy = zero::Strategy::from_yaml(config);
   strategy.setup(*model, optimizer);

@@ -44,6 +44,12 @@ Communicator::Communicator(CommunicatorOptions options,
                            const c10::intrusive_ptr<c10d::Store>& store)
     : options_(std::move(options)) {
   if (options_.world_size == 1) return;
+  if (options_.through_host && !options_.device.is_cpu()) {
+    CommunicatorOptions host = options_;
+    host.device = at::kCPU;
+    host_ = std::make_unique<Communicator>(host, store);
+    return;
+  }
   group_ = std::make_unique<Group>();
   if (options_.device.is_cpu()) {
     group_->backend = make_gloo_group(options_, store);
@@ -115,9 +121,21 @@ void Communicator::run(const char* call, const at::Tensor& t, const Work& work) 
   }
 }
 
+template <class Work>
+void Communicator::run_on_host(const at::Tensor& out, const at::Tensor& in, const Work& work) {
+  const at::NoGradGuard no_grad;
+  at::Tensor from = in.cpu();
+  at::Tensor to = at::empty(out.sizes(), out.options().device(at::kCPU));
+  work(to, from);
+  at::Tensor(out).copy_(to);
+}
+
 void Communicator::all_gather(const at::Tensor& out, const at::Tensor& in) {
   check_parts("all_gather", out, in);
   if (out.numel() == 0) return;
+  if (host_) {
+    return run_on_host(out, in, [&](auto& to, auto& from) { host_->all_gather(to, from); });
+  }
   run("all_gather", out, [&] {
     if (!group_) {
       if (!same_memory(out, in)) out.view({-1}).copy_(in.view({-1}));
@@ -136,6 +154,9 @@ void Communicator::reduce_scatter(const at::Tensor& out, const at::Tensor& in) {
   TORCH_CHECK(in.scalar_type() == at::kFloat, "zero: reduce_scatter sums in fp32, not in ",
               in.scalar_type(), ". Convert the gradient first.");
   if (in.numel() == 0) return;
+  if (host_) {
+    return run_on_host(out, in, [&](auto& to, auto& from) { host_->reduce_scatter(to, from); });
+  }
   run("reduce_scatter", in, [&] {
     if (!group_) {
       if (!same_memory(out, in)) out.view({-1}).copy_(in.view({-1}));
@@ -167,6 +188,9 @@ void Communicator::all_reduce(const at::Tensor& t) {
   TORCH_CHECK(t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble,
               "zero: all_reduce sums in fp32 or fp64, not in ", t.scalar_type(),
               ". Convert the tensor first.");
+  if (host_) {
+    return run_on_host(t, t, [&](auto& to, auto& from) { host_->all_reduce(to.copy_(from)); });
+  }
   if (!group_ || t.numel() == 0) return;
   run("all_reduce", t, [&] {
     at::Tensor flat = t.view({-1});
@@ -202,6 +226,9 @@ void Communicator::broadcast(const at::Tensor& t, int root) {
   check("broadcast", t);
   TORCH_CHECK(root >= 0 && root < options_.world_size, "zero: broadcast from rank ", root,
               " on communicator '", options_.name, "' of ", options_.world_size, " ranks.");
+  if (host_) {
+    return run_on_host(t, t, [&](auto& to, auto& from) { host_->broadcast(to.copy_(from), root); });
+  }
   if (!group_ || t.numel() == 0) return;
   run("broadcast", t, [&] {
     std::vector<at::Tensor> one = {bytes(t.view({-1}))};
@@ -216,11 +243,13 @@ bool Communicator::idle() const { return !group_ || !group_->last || group_->las
 
 void Communicator::set_timeout(std::chrono::milliseconds timeout) {
   options_.timeout = timeout;
+  if (host_) host_->set_timeout(timeout);
   if (group_) group_->backend->setTimeout(timeout);
 }
 
 void Communicator::close(bool in_good_order) {
   closed_ = true;
+  if (host_) host_->close(in_good_order);
   if (!group_) return;
   if (in_good_order) {
     group_->backend->shutdown();

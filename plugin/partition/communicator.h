@@ -34,6 +34,7 @@ struct CommunicatorOptions {
   int world_size = 1;
   std::chrono::milliseconds timeout{};
   bool this_host_only = false;  // all ranks meet at a loopback address: connections stay on it
+  bool through_host = false;    // ranks share GPUs, which NCCL refuses: copies to the host and Gloo
 };
 
 class Communicator {
@@ -71,9 +72,13 @@ class Communicator {
   void check_parts(const char* call, const at::Tensor& whole, const at::Tensor& part) const;
   template <class Work>
   void run(const char* call, const at::Tensor& t, const Work& work);
+  // Runs `work` on host copies of its tensors. Blocks.
+  template <class Work>
+  void run_on_host(const at::Tensor& out, const at::Tensor& in, const Work& work);
 
   CommunicatorOptions options_;
-  std::unique_ptr<Group> group_;  // empty with one rank
+  std::unique_ptr<Group> group_;         // empty with one rank
+  std::unique_ptr<Communicator> host_;   // instead of a group, when the way is through the host
   bool closed_ = false;
 };
 

@@ -24,15 +24,32 @@ bool is_loopback(const std::string& address) {
   return address == "localhost" || address == "::1" || address.rfind("127.", 0) == 0;
 }
 
+// NCCL wants a GPU for each rank. For tests on fewer GPUs ranks may share them and meet in host
+// memory.
+bool ranks_share_gpus() {
+  const char* const value = std::getenv("ZERO_SHARE_GPUS");
+  if (value == nullptr) return false;
+  const std::string text = value;
+  TORCH_CHECK(text == "0" || text == "1", "zero: ZERO_SHARE_GPUS is '", text, "'; set it to 0 or 1.");
+  if (text == "1") {
+    TORCH_WARN_ONCE("LibZeRO: ZERO_SHARE_GPUS=1: ranks may share a GPU and communicate through host memory, which "
+                    "is slow. For tests only.");
+  }
+  return text == "1";
+}
+
 at::Device device_of(at::DeviceType type, const Rendezvous& place) {
   if (type == at::kCPU) return at::kCPU;
   const int visible = c10::impl::VirtualGuardImpl(type).deviceCount();
   TORCH_CHECK(visible > 0, "zero: no device of type ", type,
               " is visible. Check CUDA_VISIBLE_DEVICES, or use the CPU.");
   if (visible == 1) return at::Device(type, 0);
+  if (ranks_share_gpus()) {
+    return at::Device(type, static_cast<at::DeviceIndex>(place.local_rank % visible));
+  }
   TORCH_CHECK(place.local_rank < visible, "zero: local rank ", place.local_rank, " (",
               place.found_in, ") has no device: this host shows ", visible,
-              ". Start at most one rank per device.");
+              ". Start at most one rank per device; ZERO_SHARE_GPUS=1 lets ranks share devices, slowly.");
   return at::Device(type, static_cast<at::DeviceIndex>(place.local_rank));
 }
 
@@ -67,7 +84,8 @@ class Process {
 };
 
 CommunicatorOptions Process::options(const std::string& name, at::Device device) const {
-  return {name, device, place_.rank, place_.world_size, timeout_, is_loopback(place_.master_addr)};
+  return {name, device, place_.rank, place_.world_size, timeout_, is_loopback(place_.master_addr),
+          ranks_share_gpus()};
 }
 
 void Process::meet() {

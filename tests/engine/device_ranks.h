@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests on several ranks, each with a GPU of its own where the tests run on GPUs.
+// Tests on several ranks, each with a GPU of its own where the tests run on GPUs and there are enough of them; else the
+// ranks share them and communicate over Gloo.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,18 +11,12 @@
 
 namespace zero::testing {
 
-// As on_ranks(), leaving out what needs more GPUs than there are and saying so.
-inline void on_test_ranks(const std::vector<int>& counts, const std::string& body, const RankRun& run = {}) {
-  std::vector<int> possible;
+inline void on_test_ranks(const std::vector<int>& counts, const std::string& body, RankRun run = {}) {
   for (const int ranks : counts) {
-    if (test_device().is_cpu() || ranks <= static_cast<int>(torch::cuda::device_count())) {
-      possible.push_back(ranks);
-    } else {
-      std::cout << "not run: " << body << " on " << ranks << " ranks, for want of GPUs\n";
-    }
+    const bool share = test_device().is_cuda() && ranks > static_cast<int>(torch::cuda::device_count());
+    run.environment.insert_or_assign("ZERO_SHARE_GPUS", std::string(1, share ? '1' : '0'));
+    on_ranks({ranks}, body, run);
   }
-  if (possible.empty()) GTEST_SKIP() << "fewer GPUs than ranks";
-  on_ranks(possible, body, run);
 }
 
 }  // namespace zero::testing

@@ -37,6 +37,7 @@ MemoryReport some_memory() {
   report.predicted[0] = {1 << 20, 2 << 20};
   report.booked[0] = {1 << 20, 3 << 20};
   report.booked[3] = {0, 6 << 20};
+  report.peak_live_parameter_bytes = 3 << 20;
   report.process_rss = int64_t{612} << 20;
   report.process_peak_rss = int64_t{640} << 20;
   return report;
@@ -84,16 +85,18 @@ TEST(Chart, TextIsEscaped) {
   EXPECT_THAT(svg, HasSubstr("a &lt; b &amp; &quot;c&quot; <"));
 }
 
-TEST(Chart, MemoryBarsNameEveryClassAndTheWholeProcess) {
+TEST(Chart, MemoryBarsNameEveryClassThatHasBytesAndTheWholeProcess) {
   const std::string svg = picture({}, some_memory());
   EXPECT_TRUE(is_well_formed(svg));
   for (int i = 0; i < kMemoryClasses; ++i) {
     const std::string name(name_of(static_cast<MemoryClass>(i)));
-    EXPECT_EQ(count_of(svg, std::string(">").append(name).append("<")), 1) << name;
+    const int times = i == 0 || i == 3 ? 1 : 0;
+    EXPECT_EQ(count_of(svg, std::string(">").append(name).append("<")), times) << name;
   }
   for (const char* text : {">9.00 MiB<", ">2.00 MiB<", ">1.00 MiB<", ">predicted<", ">booked<"}) {
     EXPECT_GE(count_of(svg, text), 1) << text;
   }
+  EXPECT_THAT(svg, HasSubstr("whole parameters: at most 3.00 MiB at once"));
   EXPECT_THAT(svg, HasSubstr("whole process: 612 MiB resident, peak 640 MiB"));
 }
 

@@ -113,7 +113,7 @@ struct EngineConfig {
 struct TrainerSettings {
   Setting<int64_t> steps{0};           // optimizer steps; 0: one pass over the data
   Setting<int64_t> log_every{10};      // optimizer steps; 0: never
-  Setting<int64_t> validate_every{0};  // optimizer steps; 0: never
+  Setting<int64_t> validate_every{0};  // optimizer steps; 0: only the first and the last
 };
 
 // One sentence for each setting that was given, whatever its value, and that its consumer has not

@@ -50,8 +50,8 @@ void write_text_file(const std::filesystem::path& file, const std::string& text)
 // Training and held-out loss over steps. `scale` turns the loss into the unit that `y_label` names.
 CurvePanel loss_curves(const TrainSummary& summary, double scale = 1.0,
                        const std::string& y_label = "loss");
-// Predicted and booked bytes by class, on the device and in host memory; what the process really
-// uses is the note.
+// Predicted and booked bytes by class, on the device and in host memory; how much of the parameters
+// was whole at once and what the process really uses is the note.
 BarPanel memory_bars(const MemoryReport& report);
 
 }  // namespace zero
