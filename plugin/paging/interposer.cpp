@@ -63,21 +63,25 @@ void send_below_autograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys
 }  // namespace
 
 void install_interposer() {
-  static const bool installed = [] {
-    // The libraries are never destroyed: tagged tensors may outlive every static object.
-    auto* all = new torch::Library(torch::Library::IMPL, "_", kPagedKey, __FILE__, __LINE__);
-    all->fallback(torch::CppFunction::makeFromBoxedFunction<&interpose>());
-    auto* recurrent =
+  // Reachable and never destroyed: tagged tensors may outlive every static object.
+  static torch::Library* const every_operator = [] {
+    auto* library = new torch::Library(torch::Library::IMPL, "_", kPagedKey, __FILE__, __LINE__);
+    library->fallback(torch::CppFunction::makeFromBoxedFunction<&interpose>());
+    return library;
+  }();
+  static torch::Library* const recurrent_layers = [] {
+    auto* library =
         new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradCUDA, __FILE__, __LINE__);
     for (const char* name : {"lstm", "gru", "rnn_tanh", "rnn_relu"}) {
       for (const char* form : {".input", ".data"}) {
-        recurrent->impl((std::string(name) += form).c_str(),
-                        torch::CppFunction::makeFromBoxedFunction<&send_below_autograd>());
+        library->impl((std::string(name) += form).c_str(),
+                      torch::CppFunction::makeFromBoxedFunction<&send_below_autograd>());
       }
     }
-    return true;
+    return library;
   }();
-  (void)installed;
+  (void)every_operator;
+  (void)recurrent_layers;
 }
 
 PinScope::~PinScope() {
