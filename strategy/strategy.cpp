@@ -12,13 +12,15 @@
 
 namespace zero {
 
-Strategy::Strategy(StrategyOptions options) : Strategy(std::make_unique<EngineConfig>(resolve(options))) {}
+Strategy::Strategy(StrategyOptions options)
+    : Strategy(std::make_unique<EngineConfig>(resolve(options))) {}
 
 Strategy::Strategy(const std::string& preset)
     : Strategy(std::make_unique<EngineConfig>(resolve({}, {preset_flags(preset)}))) {}
 
 Strategy Strategy::from_yaml(const std::filesystem::path& file, const StrategyOptions& overrides) {
-  return Strategy(std::make_unique<EngineConfig>(resolve(overrides, {read_config_file(file).flags})));
+  return Strategy(
+      std::make_unique<EngineConfig>(resolve(overrides, {read_config_file(file).flags})));
 }
 
 Strategy::Strategy(std::unique_ptr<EngineConfig> config)
@@ -33,7 +35,8 @@ Strategy::~Strategy() {
     try {
       engine_->teardown();
     } catch (const std::exception& problem) {
-      TORCH_WARN("LibZeRO: the model could not be put back when its strategy ended: ", problem.what());
+      TORCH_WARN("LibZeRO: the model could not be put back when its strategy ended: ",
+                 problem.what());
     }
   }
 }
@@ -41,14 +44,18 @@ Strategy::~Strategy() {
 const EngineConfig& Strategy::engine_config() const { return *config_; }
 std::string Strategy::forwarded() const { return forwarded_report(*config_); }
 
-void Strategy::setup(torch::nn::Module& model, torch::optim::Optimizer& optimizer) { engine_->setup(model, &optimizer); }
+void Strategy::setup(torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
+  engine_->setup(model, &optimizer);
+}
 void Strategy::setup(torch::nn::Module& model) { engine_->setup(model, nullptr); }
 
 void Strategy::backward(const at::Tensor& loss) { loss.backward(); }
 StepReport Strategy::step() { return engine_->step(); }
 double Strategy::clip_grad_norm_(double max_norm) { return engine_->clip_grad_norm_(max_norm); }
 void Strategy::zero_grad() { engine_->zero_grad(); }
-at::Tensor Strategy::gradient(const at::Tensor& parameter) const { return engine_->gradient(parameter); }
+at::Tensor Strategy::gradient(const at::Tensor& parameter) const {
+  return engine_->gradient(parameter);
+}
 
 at::Device Strategy::device() const { return engine_->device(); }
 int Strategy::rank() const { return engine_->world().rank(); }
@@ -66,7 +73,8 @@ struct GatheredParameters::Scope {
 GatheredParameters::GatheredParameters(Strategy& strategy, std::optional<int> modifier_rank)
     : GatheredParameters(strategy, {}, modifier_rank) {}
 
-GatheredParameters::GatheredParameters(Strategy& strategy, const std::vector<at::Tensor>& parameters,
+GatheredParameters::GatheredParameters(Strategy& strategy,
+                                       const std::vector<at::Tensor>& parameters,
                                        std::optional<int> modifier_rank) {
   TORCH_CHECK(!modifier_rank || (*modifier_rank >= 0 && *modifier_rank < strategy.world_size()),
               "LibZeRO: the modifier rank of zero::GatheredParameters is ", modifier_rank.value_or(-1), ", but there are ",

@@ -34,7 +34,9 @@ at::DeviceType device_type(DeviceChoice choice) {
 #ifdef LIBZERO_CUDA
   return available ? at::kCUDA : at::kCPU;
 #else
-  if (available) TORCH_WARN_ONCE("LibZeRO: a GPU is here, but this LibZeRO was built without CUDA; it runs on the CPU.");
+  if (available)
+    TORCH_WARN_ONCE(
+        "LibZeRO: a GPU is here, but this LibZeRO was built without CUDA; it runs on the CPU.");
   return at::kCPU;
 #endif
 }
@@ -61,11 +63,13 @@ kernels::Isa isa_of(UpdateKernel choice) {
 // What must be equal on all ranks, as text.
 std::string flags_text(const EngineConfig& config) {
   std::ostringstream text;
-  text << "stage " << config.stage.peek() << "\noffload_parameters " << config.offload_parameters.peek()
-       << "\noffload_optimizer " << config.offload_optimizer.peek() << "\nprecision "
-       << static_cast<int>(config.precision.peek()) << "\ngradient_clipping " << config.gradient_clipping.peek()
-       << "\ngradient_accumulation_steps " << config.gradient_accumulation_steps.peek() << "\npage_bytes "
-       << config.page_bytes.peek() << "\nparameter_budget " << config.parameter_budget.peek() << "\nprefetch_pages "
+  text << "stage " << config.stage.peek() << "\noffload_parameters "
+       << config.offload_parameters.peek() << "\noffload_optimizer "
+       << config.offload_optimizer.peek() << "\nprecision "
+       << static_cast<int>(config.precision.peek()) << "\ngradient_clipping "
+       << config.gradient_clipping.peek() << "\ngradient_accumulation_steps "
+       << config.gradient_accumulation_steps.peek() << "\npage_bytes " << config.page_bytes.peek()
+       << "\nparameter_budget " << config.parameter_budget.peek() << "\nprefetch_pages "
        << config.prefetch_pages.peek() << '\n';
   return text.str();
 }
@@ -93,13 +97,17 @@ Engine::Plan Engine::plan() {
   }
   paging.home = offload_parameters ? Place::kHost : Place::kDevice;
   if (stage > 0) paging.shard = {world_->rank(), world_size};
-  if (config_.precision.read(Consumer::kPaging) == Precision::kBf16) paging.compute_dtype = at::kBFloat16;
+  if (config_.precision.read(Consumer::kPaging) == Precision::kBf16)
+    paging.compute_dtype = at::kBFloat16;
 
-  const Place masters = config_.offload_optimizer.read(Consumer::kOptimizer) ? Place::kHost : Place::kDevice;
+  const Place masters =
+      config_.offload_optimizer.read(Consumer::kOptimizer) ? Place::kHost : Place::kDevice;
   plan.gradients = {stage, world_size, paging.shard, masters};
-  plan.optimizer = {paging.shard, paging.home, masters, isa_of(config_.update_kernel.read(Consumer::kOptimizer))};
+  plan.optimizer = {paging.shard, paging.home, masters,
+                    isa_of(config_.update_kernel.read(Consumer::kOptimizer))};
   if (stage > 0 && world_size == 1) {
-    TORCH_WARN_ONCE("LibZeRO: one process: stage ", stage, " shards nothing here; offload and precision act as usual.");
+    TORCH_WARN_ONCE("LibZeRO: one process: stage ", stage,
+                    " shards nothing here; offload and precision act as usual.");
   }
   return plan;
 }
@@ -153,23 +161,25 @@ void Engine::setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer)
 
   buffers_ = std::make_unique<Buffers>(ledger_, device());
   const auto threads = config_.update_threads.read(Consumer::kOptimizer);
-  pool_ = std::make_unique<kernels::ThreadPool>(threads > 0 ? static_cast<int>(threads)
-                                                            : kernels::ThreadPool::available_cores());
+  pool_ = std::make_unique<kernels::ThreadPool>(
+      threads > 0 ? static_cast<int>(threads) : kernels::ThreadPool::available_cores());
   // These two have no room yet and are refused when they are switched on; here is where they will act.
   TORCH_INTERNAL_ASSERT(!config_.cpu_checkpointing.read(Consumer::kActivations) &&
                         !config_.partition_activations.read(Consumer::kActivations));
   for (auto& parameter : parameters) at::Tensor(parameter.tensor).mutable_grad().reset();
   move_buffers(model);
-  pages_ = std::make_unique<ParameterPages>(parameters, plan.paging, *buffers_, ledger_, world_->gather());
+  pages_ = std::make_unique<ParameterPages>(parameters, plan.paging, *buffers_, ledger_,
+                                            world_->gather());
   if (optimizer != nullptr) {
-    optimizer_ = std::make_unique<ShardedOptimizer>(*optimizer, *pages_, plan.optimizer, *buffers_, ledger_, *pool_);
+    optimizer_ = std::make_unique<ShardedOptimizer>(*optimizer, *pages_, plan.optimizer, *buffers_,
+                                                    ledger_, *pool_);
   }
   pages_->adopt([&](ParameterPage& page, const at::Tensor& exact_shard) {
     if (optimizer_) optimizer_->initialize(page, exact_shard);
   });
   if (optimizer_) {
-    gradients_ = std::make_unique<Gradients>(*pages_, plan.gradients, *buffers_, ledger_, world_->reduce(),
-                                             world_->control(), *pool_);
+    gradients_ = std::make_unique<Gradients>(*pages_, plan.gradients, *buffers_, ledger_,
+                                             world_->reduce(), world_->control(), *pool_);
     optimizer_->connect(*gradients_);
     subscription_ = std::make_unique<BackwardSubscription>(*this);
   }
@@ -206,7 +216,8 @@ StepReport Engine::step() {
     optimizer_->step(*gradients_, static_cast<float>(report.clip_coefficient));
     ++steps_;
   } else {
-    TORCH_WARN("LibZeRO: the gradient norm is ", report.gradient_norm, "; this step changes nothing.");
+    TORCH_WARN("LibZeRO: the gradient norm is ", report.gradient_norm,
+               "; this step changes nothing.");
   }
   report.applied = finite;
   report.step = steps_;
@@ -253,11 +264,8 @@ MemoryReport Engine::memory_report() const {
   MemoryReport report = ledger_.report();
   read_process(report);
   if (buffers_) read_device(report, buffers_->device());
+  if (pages_ && pages_->residency() != nullptr) report.paging = pages_->residency()->counters();
   return report;
-}
-
-ResidencyCounters Engine::residency() const {
-  return pages_ && pages_->residency() != nullptr ? pages_->residency()->counters() : ResidencyCounters{};
 }
 
 std::vector<ParameterPage*> Engine::pages_of(const std::vector<at::Tensor>& parameters) const {
@@ -287,7 +295,8 @@ void Engine::take_values_from(int rank, const std::vector<ParameterPage*>& pages
     world_->gather().broadcast(page->whole(), rank);
     page->pin(Access::kWrite);
     page->unpin();
-    for (const auto& slice : page->layout().parameters) slice.parameter.tensor.unsafeGetTensorImpl()->bump_version();
+    for (const auto& slice : page->layout().parameters)
+      slice.parameter.tensor.unsafeGetTensorImpl()->bump_version();
   }
 }
 

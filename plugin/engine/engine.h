@@ -36,7 +36,6 @@ class Engine final : public BackwardListener {
   World& world();
   at::Device device();
   MemoryReport memory_report() const;
-  ResidencyCounters residency() const;
 
   // The pages of these parameters, each once, in one order on every rank. All pages for an empty list.
   std::vector<ParameterPage*> pages_of(const std::vector<at::Tensor>& parameters) const;

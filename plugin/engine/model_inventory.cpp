@@ -26,7 +26,9 @@ void check_owned(const torch::optim::Optimizer& optimizer, const ImplSet& model)
     const auto& parameters = optimizer.param_groups()[group].params();
     for (size_t i = 0; i < parameters.size(); ++i) {
       if (model.count(parameters[i].unsafeGetTensorImpl()) > 0) continue;
-      if (++count <= 5) foreign << " [group " << group << ", parameter " << i << ", sizes " << parameters[i].sizes() << "]";
+      if (++count <= 5)
+        foreign << " [group " << group << ", parameter " << i << ", sizes " << parameters[i].sizes()
+                << "]";
     }
   }
   TORCH_CHECK(count == 0, "LibZeRO: ", count, " tensors of the optimizer are no parameters of the model:", foreign.str(),
@@ -35,7 +37,8 @@ void check_owned(const torch::optim::Optimizer& optimizer, const ImplSet& model)
 
 }  // namespace
 
-std::vector<NamedParameter> inventory(const torch::nn::Module& model, const torch::optim::Optimizer* optimizer) {
+std::vector<NamedParameter> inventory(const torch::nn::Module& model,
+                                      const torch::optim::Optimizer* optimizer) {
   std::vector<NamedParameter> parameters;
   std::unordered_map<const c10::TensorImpl*, size_t> index;
   const ImplSet optimized = optimizer != nullptr ? parameters_of(*optimizer) : ImplSet();
@@ -47,7 +50,8 @@ std::vector<NamedParameter> inventory(const torch::nn::Module& model, const torc
     owned.insert(impl);
     const auto [found, is_new] = index.try_emplace(impl, parameters.size());
     if (is_new) {
-      parameters.push_back({item.key(), tensor, tensor.requires_grad() && optimized.count(impl) > 0});
+      parameters.push_back(
+          {item.key(), tensor, tensor.requires_grad() && optimized.count(impl) > 0});
     } else {
       parameters[found->second].name += " = " + item.key();
     }

@@ -14,7 +14,8 @@ namespace zero {
 
 // Every parameter once, in registration order; a tied one carries all its names. `optimizer` may be null. Throws when
 // the model has no parameter, or when the optimizer holds a tensor that is not a parameter of the model.
-std::vector<NamedParameter> inventory(const torch::nn::Module& model, const torch::optim::Optimizer* optimizer);
+std::vector<NamedParameter> inventory(const torch::nn::Module& model,
+                                      const torch::optim::Optimizer* optimizer);
 
 // Names, shapes, dtypes and trainability, a line each: equal on ranks that hold the same model.
 std::string signature(const std::vector<NamedParameter>& parameters);

@@ -45,7 +45,8 @@ class Listeners {
 };
 
 Listeners& listeners() {
-  static auto* const all = new Listeners;  // never destroyed: autograd threads may end after static objects
+  static auto* const all =
+      new Listeners;  // never destroyed: autograd threads may end after static objects
   return *all;
 }
 
@@ -56,8 +57,9 @@ class ObservedEngine final : public Engine {
  public:
   explicit ObservedEngine(Engine& inner) : inner_(inner) {}
 
-  variable_list execute(const edge_list& roots, const variable_list& inputs, bool keep_graph, bool create_graph,
-                        bool accumulate_grad, const edge_list& outputs) override {
+  variable_list execute(const edge_list& roots, const variable_list& inputs, bool keep_graph,
+                        bool create_graph, bool accumulate_grad,
+                        const edge_list& outputs) override {
     const auto run = [&] {
       return inner_.execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
     };
@@ -84,7 +86,8 @@ Engine& observed_engine() { return *the_engine; }
 
 void install() {
   static const bool installed = [] {
-    the_engine = new ObservedEngine(Engine::get_default_engine());  // never destroyed: LibTorch keeps the stub
+    the_engine = new ObservedEngine(
+        Engine::get_default_engine());  // never destroyed: LibTorch keeps the stub
     torch::autograd::set_default_engine_stub(&observed_engine);
     return true;
   }();

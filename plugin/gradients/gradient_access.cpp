@@ -20,7 +20,8 @@ at::Tensor Gradients::gather_whole(GradientPage& page) {
     if (options_.shard.count > 1) reduce_.all_gather(page.home_.tensor, shard(page));
     return page.home_.tensor;
   }
-  at::Tensor whole = at::empty({layout.numel}, at::TensorOptions().dtype(at::kFloat).device(buffers_.device()));
+  at::Tensor whole =
+      at::empty({layout.numel}, at::TensorOptions().dtype(at::kFloat).device(buffers_.device()));
   if (options_.shard.count > 1) {
     reduce_.all_gather(whole, page.home_.tensor.to(buffers_.device()));
   } else {

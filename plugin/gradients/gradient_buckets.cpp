@@ -6,7 +6,8 @@ namespace zero {
 GradientBuckets::Bucket& GradientBuckets::take() {
   if (free_.empty()) {
     all_.push_back(std::make_unique<Bucket>(buffers_.device()));
-    all_.back()->memory = buffers_.allocate(MemoryClass::kGradientBuckets, Place::kDevice, numel_, at::kFloat);
+    all_.back()->memory =
+        buffers_.allocate(MemoryClass::kGradientBuckets, Place::kDevice, numel_, at::kFloat);
     return *all_.back();
   }
   Bucket& bucket = *free_.front();

@@ -39,7 +39,8 @@ double Gradients::local_squares() {
   for (const auto& page : pages_) {
     const at::Tensor values = shard(*page);
     kernels::sum_of_squares_cuda(values.const_data_ptr<float>(), values.numel(),
-                                 norm_scratch_.tensor.data_ptr<double>() + 1, result.data_ptr<double>(), stream);
+                                 norm_scratch_.tensor.data_ptr<double>() + 1,
+                                 result.data_ptr<double>(), stream);
   }
   return result.item<double>();
 #else
@@ -55,7 +56,8 @@ void Gradients::allocate_norm_scratch() {
   for (const auto& page : pages_) {
     scratch = std::max(scratch, kernels::sum_of_squares_scratch(page->layout().shard_numel));
   }
-  norm_scratch_ = buffers_.allocate(MemoryClass::kStaging, Place::kDevice, scratch + 1, at::kDouble);
+  norm_scratch_ =
+      buffers_.allocate(MemoryClass::kStaging, Place::kDevice, scratch + 1, at::kDouble);
 #endif
 }
 

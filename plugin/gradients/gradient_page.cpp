@@ -10,9 +10,11 @@ GradientPage::GradientPage(Gradients& owner, ParameterPage& parameters, at::Devi
   for (const auto& slice : layout().parameters) {
     Parameter entry;
     if (slice.parameter.trainable) {
-      entry.storage = std::make_unique<PagedStorage>(*this, slice.numel * static_cast<int64_t>(sizeof(float)), device,
-                                                     "the gradient of '" + slice.parameter.name + "'");
-      entry.view = entry.storage->tensor(slice.parameter.tensor.sizes(), slice.parameter.tensor.strides(), 0, at::kFloat,
+      entry.storage =
+          std::make_unique<PagedStorage>(*this, slice.numel * static_cast<int64_t>(sizeof(float)),
+                                         device, "the gradient of '" + slice.parameter.name + "'");
+      entry.view = entry.storage->tensor(slice.parameter.tensor.sizes(),
+                                         slice.parameter.tensor.strides(), 0, at::kFloat,
                                          /*tagged=*/true);
       ++expected_;
     }

@@ -21,15 +21,15 @@ class GradientPage final : public Page {
   enum class Content : uint8_t {
     kStale,  // nothing that means anything
     kZero,
-    kSum,    // gradients since they were cleared
+    kSum,  // gradients since they were cleared
   };
   struct Parameter {
     std::unique_ptr<PagedStorage> storage;
-    at::Tensor view;                  // the `.grad()` that is attached after backward
+    at::Tensor view;  // the `.grad()` that is attached after backward
     Content content = Content::kStale;
-    bool attached = false;            // `view` is, or was before this backward, the parameter's `.grad()`
-    bool arrived = false;             // in this backward
-    bool present = false;             // some rank has a gradient
+    bool attached = false;  // `view` is, or was before this backward, the parameter's `.grad()`
+    bool arrived = false;   // in this backward
+    bool present = false;   // some rank has a gradient
   };
 
   GradientPage(Gradients& owner, ParameterPage& parameters, at::Device device);
@@ -53,16 +53,17 @@ class GradientPage final : public Page {
 
   Gradients& owner_;
   ParameterPage& parameters_;
-  std::vector<Parameter> entries_;  // as in layout().parameters; those of frozen parameters stay stale
-  Buffer home_;                     // fp32: the whole page, or this rank's shard
-  bool holds_sums_ = false;         // some parameter's content is a sum
+  std::vector<Parameter>
+      entries_;              // as in layout().parameters; those of frozen parameters stay stale
+  Buffer home_;              // fp32: the whole page, or this rank's shard
+  bool holds_sums_ = false;  // some parameter's content is a sum
 
   GradientBuckets::Bucket* bucket_ = nullptr;
-  int arrivals_ = 0;   // in this backward
-  int expected_ = 0;   // arrivals that complete the page; learnt from the backward before
+  int arrivals_ = 0;      // in this backward
+  int expected_ = 0;      // arrivals that complete the page; learnt from the backward before
   bool reduced_ = false;  // in this backward
 
-  at::Tensor whole_;   // while views are bound
+  at::Tensor whole_;  // while views are bound
   int pins_ = 0;
   bool written_ = false;
 };

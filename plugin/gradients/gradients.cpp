@@ -26,8 +26,9 @@ class TakeGradient final : public torch::autograd::PostAccumulateGradHook {
 
 }  // namespace
 
-Gradients::Gradients(ParameterPages& pages, const GradientOptions& options, Buffers& buffers, Ledger& ledger,
-                     Communicator& reduce, Control& control, kernels::ThreadPool& pool)
+Gradients::Gradients(ParameterPages& pages, const GradientOptions& options, Buffers& buffers,
+                     Ledger& ledger, Communicator& reduce, Control& control,
+                     kernels::ThreadPool& pool)
     : options_(options),
       buffers_(buffers),
       reduce_(reduce),
@@ -53,15 +54,17 @@ Gradients::Gradients(ParameterPages& pages, const GradientOptions& options, Buff
     largest = std::max(largest, page->layout().numel);
     for (size_t i = 0; i < gradient.entries_.size(); ++i) {
       if (!gradient.entries_[i].storage) continue;
-      torch::autograd::impl::set_post_acc_grad_hooks(page->layout().parameters[i].parameter.tensor,
-                                                     std::make_unique<TakeGradient>(*this, gradient, i));
+      torch::autograd::impl::set_post_acc_grad_hooks(
+          page->layout().parameters[i].parameter.tensor,
+          std::make_unique<TakeGradient>(*this, gradient, i));
     }
   }
   allocate_norm_scratch();
   for (int i = static_cast<int>(pages_.size()) - 1; i >= 0; --i) order_.push_back(i);
   if (!direct_) {
     buckets_ = std::make_unique<GradientBuckets>(buffers_, largest);
-    ledger.predict(MemoryClass::kGradientBuckets, Place::kDevice, 2 * largest * static_cast<int64_t>(sizeof(float)));
+    ledger.predict(MemoryClass::kGradientBuckets, Place::kDevice,
+                   2 * largest * static_cast<int64_t>(sizeof(float)));
   }
 }
 
@@ -70,7 +73,8 @@ Gradients::~Gradients() {
   for (const auto& page : pages_) {
     for (size_t i = 0; i < page->entries_.size(); ++i) {
       if (!page->entries_[i].storage) continue;
-      torch::autograd::impl::set_post_acc_grad_hooks(page->layout().parameters[i].parameter.tensor, nullptr);
+      torch::autograd::impl::set_post_acc_grad_hooks(page->layout().parameters[i].parameter.tensor,
+                                                     nullptr);
     }
   }
 }
@@ -109,7 +113,8 @@ void Gradients::take_back_views() {
       auto& entry = page->entries_[i];
       if (!entry.storage) continue;
       at::Tensor& grad = page->layout().parameters[i].parameter.tensor.mutable_grad();
-      if (entry.attached && (!grad.defined() || (cleared_elsewhere && cleared_elsewhere(*page, i)))) {
+      if (entry.attached &&
+          (!grad.defined() || (cleared_elsewhere && cleared_elsewhere(*page, i)))) {
         entry.content = GradientPage::Content::kStale;
         entry.present = false;
       }
@@ -140,9 +145,10 @@ void Gradients::arrived(GradientPage& page, size_t parameter) {
   any_arrived_ = true;
   finished_ = false;
   if (++page.arrivals_ == page.expected_) {
-    completions_.push_back(static_cast<int>(std::find_if(pages_.begin(), pages_.end(), [&](const auto& other) {
-                                              return other.get() == &page;
-                                            }) - pages_.begin()));
+    completions_.push_back(
+        static_cast<int>(std::find_if(pages_.begin(), pages_.end(),
+                                      [&](const auto& other) { return other.get() == &page; }) -
+                         pages_.begin()));
     if (!direct()) reduce_complete_pages();
   }
 }
@@ -206,7 +212,8 @@ void Gradients::deposit(GradientPage& page, const at::Tensor& incoming) {
     } else {
       // A host home is added to on the host, so the host must wait for the copy.
       if (!staging_.tensor.defined()) {
-        staging_ = buffers_.allocate(MemoryClass::kStaging, Place::kHost, buckets_->numel(), at::kFloat);
+        staging_ =
+            buffers_.allocate(MemoryClass::kStaging, Place::kHost, buckets_->numel(), at::kFloat);
       }
       at::Tensor copy = staging_.tensor.narrow(0, 0, incoming.numel());
       copy.copy_(incoming, /*non_blocking=*/true);
@@ -227,7 +234,8 @@ at::Tensor Gradients::home_range(const GradientPage& page, size_t parameter) con
   const int64_t begin = direct() ? 0 : options_.shard.index * page.layout().shard_numel;
   const int64_t from = std::max(slice.offset, begin);
   const int64_t to = std::min(slice.offset + slice.numel, begin + page.home_.tensor.numel());
-  return page.home_.tensor.narrow(0, std::min(from - begin, page.home_.tensor.numel()), std::max<int64_t>(to - from, 0));
+  return page.home_.tensor.narrow(0, std::min(from - begin, page.home_.tensor.numel()),
+                                  std::max<int64_t>(to - from, 0));
 }
 
 void Gradients::zero_stale(GradientPage& page) {
@@ -246,7 +254,8 @@ void Gradients::backward_ends(bool completed) {
     for (const int index : order_) {
       GradientPage& page = *pages_[index];
       if (completed && (!page.reduced_ || page.bucket_ != nullptr)) reduce(page);
-      if (page.bucket_ != nullptr) {  // an exception ended this backward: what is not reduced is dropped
+      if (page.bucket_ !=
+          nullptr) {  // an exception ended this backward: what is not reduced is dropped
         page.bucket_->drained.record();
         buckets_->give(*page.bucket_);
         page.bucket_ = nullptr;
@@ -274,7 +283,8 @@ void Gradients::backward_ends(bool completed) {
 void Gradients::exchange_presence() {
   std::vector<uint8_t> flags;
   for (const auto& page : pages_) {
-    for (const auto& entry : page->entries_) flags.push_back(entry.content == GradientPage::Content::kSum);
+    for (const auto& entry : page->entries_)
+      flags.push_back(entry.content == GradientPage::Content::kSum);
   }
   if (options_.world_size > 1) flags = control_.any(flags);
   size_t next = 0;

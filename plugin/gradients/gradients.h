@@ -53,7 +53,9 @@ class Gradients final : public BackwardListener {
   std::function<void()> on_presence;
 
   // Some rank has a gradient for this parameter of the page.
-  bool present(const GradientPage& page, size_t parameter) const { return page.entries_[parameter].present; }
+  bool present(const GradientPage& page, size_t parameter) const {
+    return page.entries_[parameter].present;
+  }
   // After finish(): this rank's shard of the mean gradient, fp32, where the home is.
   at::Tensor shard(const GradientPage& page) const;
   // A copy of the whole mean gradient in the parameter's shape; undefined when there is none. Collective.
@@ -95,7 +97,8 @@ class Gradients final : public BackwardListener {
   Event filled_;     // a bucket has all its gradients
   Event deposited_;  // the last reduction's result is in its home
 
-  std::recursive_mutex mutex_;  // a view's pin may come while the same thread holds it in backward_begins
+  std::recursive_mutex
+      mutex_;  // a view's pin may come while the same thread holds it in backward_begins
   std::vector<std::unique_ptr<GradientPage>> pages_;
   std::unique_ptr<GradientBuckets> buckets_;
   Buffer staging_;                // pinned: where a host home is added to
@@ -104,9 +107,9 @@ class Gradients final : public BackwardListener {
   std::vector<int> completions_;  // pages in order of completion in this backward
   size_t next_ = 0;               // of order_, in this backward
   bool order_agreed_ = false;
-  bool any_arrived_ = false;      // in this backward
-  bool finished_ = true;          // nothing has changed since finish()
-  bool reduced_ = false;          // direct homes hold means, not this rank's sums
+  bool any_arrived_ = false;  // in this backward
+  bool finished_ = true;      // nothing has changed since finish()
+  bool reduced_ = false;      // direct homes hold means, not this rank's sums
   BackwardSubscription subscription_;
 };
 

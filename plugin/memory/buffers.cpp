@@ -30,9 +30,10 @@ at::Tensor mapped_zeros(MemoryClass memory_class, int64_t numel, at::ScalarType 
   registered = status == cudaSuccess;
   if (!registered) {
     (void)cudaGetLastError();
-    TORCH_WARN_ONCE("LibZeRO: host memory for ", name_of(memory_class), " could not be pinned (",
-                    cudaGetErrorString(status),
-                    "); copies to and from the GPU will be slower. Raise the locked-memory limit (ulimit -l).");
+    TORCH_WARN_ONCE(
+        "LibZeRO: host memory for ", name_of(memory_class), " could not be pinned (",
+        cudaGetErrorString(status),
+        "); copies to and from the GPU will be slower. Raise the locked-memory limit (ulimit -l).");
   }
 #endif
   const auto release = [bytes, registered](void* pointer) {
@@ -47,11 +48,14 @@ at::Tensor mapped_zeros(MemoryClass memory_class, int64_t numel, at::ScalarType 
 
 }  // namespace
 
-Buffer Buffers::allocate(MemoryClass memory_class, Place place, int64_t numel, at::ScalarType dtype) {
-  auto booking = ledger_.book(memory_class, place, numel * static_cast<int64_t>(c10::elementSize(dtype)));
+Buffer Buffers::allocate(MemoryClass memory_class, Place place, int64_t numel,
+                         at::ScalarType dtype) {
+  auto booking =
+      ledger_.book(memory_class, place, numel * static_cast<int64_t>(c10::elementSize(dtype)));
   const bool map = numel > 0 && place == Place::kHost && device_.is_cuda();
-  at::Tensor tensor = map ? mapped_zeros(memory_class, numel, dtype)
-                          : at::zeros({numel}, at::TensorOptions().dtype(dtype).device(device_of(place)));
+  at::Tensor tensor =
+      map ? mapped_zeros(memory_class, numel, dtype)
+          : at::zeros({numel}, at::TensorOptions().dtype(dtype).device(device_of(place)));
   return {std::move(tensor), std::move(booking)};
 }
 

@@ -65,6 +65,10 @@ std::string MemoryReport::table() const {
   std::snprintf(line, sizeof line, "live parameter pages %.2f MiB, at most %.2f MiB\n",
                 live_parameter_bytes / kMiB, peak_live_parameter_bytes / kMiB);
   text += line;
+  std::snprintf(line, sizeof line,
+                "pages: %ld faults, %ld fetched ahead, %ld evicted, %ld written back\n",
+                paging.faults, paging.prefetches, paging.evictions, paging.write_backs);
+  text += line;
   std::snprintf(line, sizeof line, "process resident %.2f MiB, at most %.2f MiB\n",
                 process_rss / kMiB, process_peak_rss / kMiB);
   text += line;

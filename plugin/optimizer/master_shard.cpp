@@ -35,15 +35,19 @@ at::Tensor part(const at::Tensor& shard, const MasterRange& range) {
 }
 
 // The bits of bf16 values as the high halves of 32-bit words.
-at::Tensor high_bits(const at::Tensor& high) { return high.view(at::kShort).to(at::kInt).bitwise_left_shift(kHalfBits); }
+at::Tensor high_bits(const at::Tensor& high) {
+  return high.view(at::kShort).to(at::kInt).bitwise_left_shift(kHalfBits);
+}
 
 // fp32 values whose rounding to bf16 is `high` and whose remainder is `low`; see split_master.h.
-at::Tensor join(const at::Tensor& high, const at::Tensor& low) { return (high_bits(high) + low).view(at::kFloat); }
+at::Tensor join(const at::Tensor& high, const at::Tensor& low) {
+  return (high_bits(high) + low).view(at::kFloat);
+}
 
 }  // namespace
 
-MasterShard::MasterShard(ParameterPage& page, ShardPlace shard, Place home, Place place, const StateNeeds& needs,
-                         Buffers& buffers, Ledger& ledger)
+MasterShard::MasterShard(ParameterPage& page, ShardPlace shard, Place home, Place place,
+                         const StateNeeds& needs, Buffers& buffers, Ledger& ledger)
     : page_(page),
       is_home_(home == place),
       device_(buffers.device_of(place)),
@@ -70,7 +74,8 @@ MasterShard::MasterShard(ParameterPage& page, ShardPlace shard, Place home, Plac
   if (needs.moment1) moment1_ = allocate(MemoryClass::kMoments, at::kFloat);
   if (needs.moment2) moment2_ = allocate(MemoryClass::kMoments, at::kFloat);
   if (needs.max_moment2) max_moment2_ = allocate(MemoryClass::kMoments, at::kFloat);
-  if (device_.is_cuda()) scale_ = buffers.allocate(MemoryClass::kStaging, Place::kDevice, 1, at::kFloat);
+  if (device_.is_cuda())
+    scale_ = buffers.allocate(MemoryClass::kStaging, Place::kDevice, 1, at::kFloat);
 }
 
 void MasterShard::initialize(const at::Tensor& exact_shard) {
@@ -118,11 +123,14 @@ void MasterShard::write(const MasterRange& range, const at::Tensor& values) {
 }
 
 StateViews MasterShard::state(const MasterRange& range) const {
-  return {part(moment1_.tensor, range), part(moment2_.tensor, range), part(max_moment2_.tensor, range)};
+  return {part(moment1_.tensor, range), part(moment2_.tensor, range),
+          part(max_moment2_.tensor, range)};
 }
 
 kernels::Buffers MasterShard::kernel_buffers(const at::Tensor& gradient) const {
-  const auto floats = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.data_ptr<float>() : nullptr; };
+  const auto floats = [](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.data_ptr<float>() : nullptr;
+  };
   kernels::Buffers buffers;
   buffers.master = floats(master_);
   if (split()) {

@@ -25,8 +25,8 @@ struct MasterRange {
 
 class MasterShard {
  public:
-  MasterShard(ParameterPage& page, ShardPlace shard, Place home, Place place, const StateNeeds& needs,
-              Buffers& buffers, Ledger& ledger);
+  MasterShard(ParameterPage& page, ShardPlace shard, Place home, Place place,
+              const StateNeeds& needs, Buffers& buffers, Ledger& ledger);
 
   ParameterPage& page() const { return page_; }
   const std::vector<MasterRange>& ranges() const { return ranges_; }
@@ -58,16 +58,16 @@ class MasterShard {
   kernels::Buffers kernel_buffers(const at::Tensor& gradient) const;
 
   ParameterPage& page_;
-  bool is_home_;             // the compute weights of the master are the page's home
+  bool is_home_;  // the compute weights of the master are the page's home
   at::Device device_;
   Buffers& buffers_;
   std::vector<MasterRange> ranges_;
-  Buffer own_;               // of master_ or high_ when the home lies elsewhere
-  at::Tensor master_;        // fp32 [shard]
-  at::Tensor high_;          // bf16 [shard]
-  Buffer low_;               // int16 [shard]
+  Buffer own_;                              // of master_ or high_ when the home lies elsewhere
+  at::Tensor master_;                       // fp32 [shard]
+  at::Tensor high_;                         // bf16 [shard]
+  Buffer low_;                              // int16 [shard]
   Buffer moment1_, moment2_, max_moment2_;  // fp32 [shard]
-  Buffer scale_;             // one float on the device
+  Buffer scale_;                            // one float on the device
   Event published_;
 };
 

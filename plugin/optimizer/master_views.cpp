@@ -15,7 +15,8 @@ MasterView::MasterView(MasterShard& shard, MasterRange range, const std::string&
       range_(range),
       before_use_(std::move(before_use)),
       on_written_(std::move(on_written)),
-      storage_(*this, range.length * kFloatBytes, shard.device(), "the master weights of '" + name + "'"),
+      storage_(*this, range.length * kFloatBytes, shard.device(),
+               "the master weights of '" + name + "'"),
       tensor_(storage_.tensor({range.length}, {1}, 0, at::kFloat, /*tagged=*/true)) {}
 
 void MasterView::pin(Access access) {
@@ -41,16 +42,19 @@ void MasterView::unpin() noexcept {
   values_.reset();
 }
 
-MasterGradient::MasterGradient(Gradients& gradients, const GradientPage& page, const MasterShard& shard,
-                               MasterRange range, const std::string& name)
+MasterGradient::MasterGradient(Gradients& gradients, const GradientPage& page,
+                               const MasterShard& shard, MasterRange range, const std::string& name)
     : gradients_(gradients),
       page_(page),
       range_(range),
       device_(shard.device()),
-      storage_(*this, range.length * kFloatBytes, device_, "the reduced gradient of '" + name + "'"),
+      storage_(*this, range.length * kFloatBytes, device_,
+               "the reduced gradient of '" + name + "'"),
       tensor_(storage_.tensor({range.length}, {1}, 0, at::kFloat, /*tagged=*/true)) {}
 
-at::Tensor MasterGradient::reduced() const { return gradients_.shard(page_).narrow(0, range_.begin, range_.length); }
+at::Tensor MasterGradient::reduced() const {
+  return gradients_.shard(page_).narrow(0, range_.begin, range_.length);
+}
 
 void MasterGradient::pin(Access access) {
   at::NoGradGuard no_grad;

@@ -18,8 +18,8 @@ namespace zero {
 class MasterView final : public Page {
  public:
   // `before_use` is called before an operator reads or writes the master, `on_written` after it has written.
-  MasterView(MasterShard& shard, MasterRange range, const std::string& name, std::function<void()> before_use,
-             std::function<void()> on_written);
+  MasterView(MasterShard& shard, MasterRange range, const std::string& name,
+             std::function<void()> before_use, std::function<void()> on_written);
 
   void pin(Access access) override;
   void unpin() noexcept override;
@@ -42,8 +42,8 @@ class MasterView final : public Page {
 // The reduced gradient of the same range, where the master lies.
 class MasterGradient final : public Page {
  public:
-  MasterGradient(Gradients& gradients, const GradientPage& page, const MasterShard& shard, MasterRange range,
-                 const std::string& name);
+  MasterGradient(Gradients& gradients, const GradientPage& page, const MasterShard& shard,
+                 MasterRange range, const std::string& name);
 
   void pin(Access access) override;
   void unpin() noexcept override;

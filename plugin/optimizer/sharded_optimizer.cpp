@@ -8,7 +8,8 @@ namespace zero {
 namespace {
 
 // The group of each parameter of the optimizer.
-std::unordered_map<const c10::TensorImpl*, size_t> groups_of(const torch::optim::Optimizer& optimizer) {
+std::unordered_map<const c10::TensorImpl*, size_t> groups_of(
+    const torch::optim::Optimizer& optimizer) {
   std::unordered_map<const c10::TensorImpl*, size_t> groups;
   for (size_t group = 0; group < optimizer.param_groups().size(); ++group) {
     for (const auto& parameter : optimizer.param_groups()[group].params()) {
@@ -21,9 +22,13 @@ std::unordered_map<const c10::TensorImpl*, size_t> groups_of(const torch::optim:
 }  // namespace
 
 ShardedOptimizer::ShardedOptimizer(torch::optim::Optimizer& optimizer, ParameterPages& pages,
-                                   const ShardedOptimizerOptions& options, Buffers& buffers, Ledger& ledger,
-                                   kernels::ThreadPool& pool)
-    : optimizer_(optimizer), pages_(pages), options_(options), pool_(pool), rule_(rule_of(optimizer)) {
+                                   const ShardedOptimizerOptions& options, Buffers& buffers,
+                                   Ledger& ledger, kernels::ThreadPool& pool)
+    : optimizer_(optimizer),
+      pages_(pages),
+      options_(options),
+      pool_(pool),
+      rule_(rule_of(optimizer)) {
   TORCH_CHECK(optimizer.state().empty(), "LibZeRO: the optimizer has state of earlier steps (", optimizer.state().size(),
               " parameters), which setup would lose. Call zero::Strategy::setup before the first step.");
   const auto groups = groups_of(optimizer);
@@ -31,15 +36,19 @@ ShardedOptimizer::ShardedOptimizer(torch::optim::Optimizer& optimizer, Parameter
   for (const auto& page : pages.all()) {
     if (!page->layout().trainable) continue;
     auto entry = std::make_unique<PageEntry>();
-    entry->shard = std::make_unique<MasterShard>(*page, options.shard, page->permanent() ? Place::kDevice : options.home,
+    entry->shard = std::make_unique<MasterShard>(*page, options.shard,
+                                                 page->permanent() ? Place::kDevice : options.home,
                                                  options.masters, needs, buffers, ledger);
     for (const auto& range : entry->shard->ranges()) {
       Entry parameter;
       parameter.range = range;
-      parameter.group = groups.at(page->layout().parameters[range.parameter].parameter.tensor.unsafeGetTensorImpl());
+      parameter.group = groups.at(
+          page->layout().parameters[range.parameter].parameter.tensor.unsafeGetTensorImpl());
       entry->entries.push_back(std::move(parameter));
     }
-    page->on_written = [shard = entry->shard.get()](const at::Tensor& values) { shard->follow(values); };
+    page->on_written = [shard = entry->shard.get()](const at::Tensor& values) {
+      shard->follow(values);
+    };
     entries_.push_back(std::move(entry));
   }
 }
@@ -52,7 +61,8 @@ ShardedOptimizer::~ShardedOptimizer() {
   }
 }
 
-const NamedParameter& ShardedOptimizer::parameter_of(const PageEntry& page, const Entry& entry) const {
+const NamedParameter& ShardedOptimizer::parameter_of(const PageEntry& page,
+                                                     const Entry& entry) const {
   return page.shard->page().layout().parameters[entry.range.parameter].parameter;
 }
 
@@ -74,8 +84,8 @@ void ShardedOptimizer::connect(Gradients& gradients) {
             plain_step_seen_ = true;
             page.shard->page().mark_stale([this, &page] { publish(page); });
           });
-      entry.gradient = std::make_unique<MasterGradient>(gradients, *gradients.pages()[i], *page.shard, entry.range,
-                                                        parameter.name);
+      entry.gradient = std::make_unique<MasterGradient>(gradients, *gradients.pages()[i],
+                                                        *page.shard, entry.range, parameter.name);
       masters.emplace(parameter.tensor.unsafeGetTensorImpl(), entry.view->tensor());
     }
     note_versions(page);
@@ -101,7 +111,8 @@ void ShardedOptimizer::attach_gradients(Gradients& gradients) {
   for (size_t i = 0; i < entries_.size(); ++i) {
     for (auto& entry : entries_[i]->entries) {
       const bool present = gradients.present(*gradients.pages()[i], entry.range.parameter);
-      at::Tensor(entry.view->tensor()).mutable_grad() = present ? entry.gradient->tensor() : at::Tensor();
+      at::Tensor(entry.view->tensor()).mutable_grad() =
+          present ? entry.gradient->tensor() : at::Tensor();
     }
   }
 }
@@ -124,7 +135,8 @@ void ShardedOptimizer::follow_writes(PageEntry& page) {
     return;
   }
   for (const auto& entry : page.entries) {
-    if (parameter_of(page, entry).tensor._version() != entry.version) page.shard->follow_range(entry.range);
+    if (parameter_of(page, entry).tensor._version() != entry.version)
+      page.shard->follow_range(entry.range);
   }
   note_versions(page);
 }

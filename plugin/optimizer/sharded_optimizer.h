@@ -14,7 +14,7 @@ namespace zero {
 
 struct ShardedOptimizerOptions {
   ShardPlace shard;
-  Place home = Place::kDevice;    // of the compute weights
+  Place home = Place::kDevice;  // of the compute weights
   Place masters = Place::kDevice;
   kernels::Isa isa = kernels::Isa::kPortable;
 };
@@ -22,8 +22,9 @@ struct ShardedOptimizerOptions {
 class ShardedOptimizer {
  public:
   // Books masters and state; the optimizer is not touched yet. Throws when it has been stepped before.
-  ShardedOptimizer(torch::optim::Optimizer& optimizer, ParameterPages& pages, const ShardedOptimizerOptions& options,
-                   Buffers& buffers, Ledger& ledger, kernels::ThreadPool& pool);
+  ShardedOptimizer(torch::optim::Optimizer& optimizer, ParameterPages& pages,
+                   const ShardedOptimizerOptions& options, Buffers& buffers, Ledger& ledger,
+                   kernels::ThreadPool& pool);
   // Gives the optimizer its parameters back, unless it is gone.
   ~ShardedOptimizer();
 
@@ -70,7 +71,7 @@ class ShardedOptimizer {
   std::vector<std::unique_ptr<PageEntry>> entries_;
   std::vector<std::vector<at::Tensor>> user_parameters_;  // per group, to give back
   bool plain_step_seen_ = false;
-  std::vector<at::Tensor> frozen_;                        // in a group, but without gradients at setup
+  std::vector<at::Tensor> frozen_;  // in a group, but without gradients at setup
 };
 
 }  // namespace zero

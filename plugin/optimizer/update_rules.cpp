@@ -39,7 +39,8 @@ State& state_of(Optimizer& optimizer, const at::Tensor& master, bool& is_new) {
 // Returns the buffer, holding what `current` holds.
 at::Tensor moved_into(const at::Tensor& buffer, const at::Tensor& current) {
   if (!buffer.defined()) return current;
-  if (current.defined() && current.const_data_ptr() != buffer.const_data_ptr()) at::Tensor(buffer).copy_(current);
+  if (current.defined() && current.const_data_ptr() != buffer.const_data_ptr())
+    at::Tensor(buffer).copy_(current);
   return buffer;
 }
 
@@ -48,22 +49,26 @@ template <class Options, class State, kernels::Rule kRule>
 class AdamRule final : public UpdateRule {
  public:
   StateNeeds needs(const Optimizer& optimizer) const override {
-    return {true, true, any_group<Options>(optimizer, [](const Options& options) { return options.amsgrad(); })};
+    return {true, true, any_group<Options>(optimizer, [](const Options& options) {
+              return options.amsgrad();
+            })};
   }
 
-  void prepare(Optimizer& optimizer, OptimizerParamGroup& group, const at::Tensor& master, const StateViews& views,
-               kernels::Segment& segment) const override {
+  void prepare(Optimizer& optimizer, OptimizerParamGroup& group, const at::Tensor& master,
+               const StateViews& views, kernels::Segment& segment) const override {
     const auto& options = options_of<Options>(group);
     bool is_new = false;
     auto& state = state_of<State>(optimizer, master, is_new);
     state.exp_avg(moved_into(views.moment1, state.exp_avg()));
     state.exp_avg_sq(moved_into(views.moment2, state.exp_avg_sq()));
-    if (options.amsgrad()) state.max_exp_avg_sq(moved_into(views.max_moment2, state.max_exp_avg_sq()));
+    if (options.amsgrad())
+      state.max_exp_avg_sq(moved_into(views.max_moment2, state.max_exp_avg_sq()));
     state.step(state.step() + 1);
     const auto [beta1, beta2] = options.betas();
     segment.rule = kRule;
-    segment.scalars = kernels::adam_scalars(kRule, options.lr(), beta1, beta2, options.eps(), options.weight_decay(),
-                                            options.amsgrad(), state.step());
+    segment.scalars =
+        kernels::adam_scalars(kRule, options.lr(), beta1, beta2, options.eps(),
+                              options.weight_decay(), options.amsgrad(), state.step());
   }
 };
 
@@ -73,12 +78,13 @@ class SgdRule final : public UpdateRule {
 
  public:
   StateNeeds needs(const Optimizer& optimizer) const override {
-    return {any_group<Options>(optimizer, [](const Options& options) { return options.momentum() != 0; }), false,
-            false};
+    return {any_group<Options>(optimizer,
+                               [](const Options& options) { return options.momentum() != 0; }),
+            false, false};
   }
 
-  void prepare(Optimizer& optimizer, OptimizerParamGroup& group, const at::Tensor& master, const StateViews& views,
-               kernels::Segment& segment) const override {
+  void prepare(Optimizer& optimizer, OptimizerParamGroup& group, const at::Tensor& master,
+               const StateViews& views, kernels::Segment& segment) const override {
     const auto& options = options_of<Options>(group);
     bool first_step = false;
     if (options.momentum() != 0) {

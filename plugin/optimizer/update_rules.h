@@ -33,7 +33,8 @@ class UpdateRule {
   // Advances the step count of `master` by one and fills in rule and scalars of its update. A state that lies elsewhere
   // (loaded, or made by a plain step) is moved into `views`.
   virtual void prepare(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& group,
-                       const at::Tensor& master, const StateViews& views, kernels::Segment& segment) const = 0;
+                       const at::Tensor& master, const StateViews& views,
+                       kernels::Segment& segment) const = 0;
 };
 
 // Throws for an optimizer whose update has no kernel, with the ones that have.

@@ -56,7 +56,8 @@ void interpose(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
 // The recurrent layers are composites that compare raw weight pointers on CUDA before any operator below them runs.
 // Sent on below autograd they reach the interposer whole, so one call pins all their weights; the operators inside see
 // autograd as before.
-void send_below_autograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+void send_below_autograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                         torch::jit::Stack* stack) {
   op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
 }
 
@@ -70,8 +71,8 @@ void install_interposer() {
     return library;
   }();
   static torch::Library* const recurrent_layers = [] {
-    auto* library =
-        new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradCUDA, __FILE__, __LINE__);
+    auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradCUDA,
+                                       __FILE__, __LINE__);
     for (const char* name : {"lstm", "gru", "rnn_tanh", "rnn_relu"}) {
       for (const char* form : {".input", ".data"}) {
         library->impl((std::string(name) += form).c_str(),

@@ -3,9 +3,9 @@
 // the operator run, and unpins them.
 #pragma once
 
-#include "plugin/paging/paged_storage.h"
-
 #include <vector>
+
+#include "plugin/paging/paged_storage.h"
 
 namespace zero {
 

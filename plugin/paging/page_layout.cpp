@@ -11,9 +11,12 @@ namespace zero {
 
 namespace {
 
-constexpr int64_t kAlignment = 256;  // bytes; what a 128-byte cache line pair and NCCL's and CUDA's vector loads like
+constexpr int64_t kAlignment =
+    256;  // bytes; what a 128-byte cache line pair and NCCL's and CUDA's vector loads like
 
-int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+int64_t round_up(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 struct StorageGroup {
   std::vector<NamedParameter> parameters;
@@ -83,7 +86,8 @@ class Planner {
     for (const auto& parameter : group.parameters) {
       storage.what += (storage.what.empty() ? "'" : ", '") + parameter.name + "'";
       page.parameters.push_back({parameter, static_cast<int>(page.storages.size()),
-                                 page.numel + parameter.tensor.storage_offset(), parameter.tensor.numel()});
+                                 page.numel + parameter.tensor.storage_offset(),
+                                 parameter.tensor.numel()});
     }
     page.numel += round_up(storage.numel, kAlignment / element);
     page.storages.push_back(std::move(storage));
@@ -102,7 +106,8 @@ class Planner {
   // The last page of this kind if `bytes` more fit into it, else a new one.
   PageLayout& open_page(at::ScalarType dtype, bool trainable, int64_t bytes) {
     const auto [found, is_new] = open_.try_emplace({dtype, trainable}, 0);
-    if (!is_new && pages_[found->second].bytes() + bytes <= options_.page_bytes) return pages_[found->second];
+    if (!is_new && pages_[found->second].bytes() + bytes <= options_.page_bytes)
+      return pages_[found->second];
     found->second = pages_.size();
     pages_.emplace_back();
     pages_.back().dtype = dtype;
@@ -117,7 +122,8 @@ class Planner {
 
 }  // namespace
 
-std::vector<PageLayout> plan_pages(const std::vector<NamedParameter>& parameters, const LayoutOptions& options) {
+std::vector<PageLayout> plan_pages(const std::vector<NamedParameter>& parameters,
+                                   const LayoutOptions& options) {
   Planner planner(options);
   for (const auto& group : group_by_storage(parameters)) {
     check_group(group);

@@ -12,15 +12,15 @@
 namespace zero {
 
 struct NamedParameter {
-  std::string name;      // all names of a tied parameter, joined by " = "
-  at::Tensor tensor;     // the user's own handle
+  std::string name;        // all names of a tied parameter, joined by " = "
+  at::Tensor tensor;       // the user's own handle
   bool trainable = false;  // requires a gradient and an optimizer updates it
 };
 
 struct ParameterSlice {
   NamedParameter parameter;
-  int storage = 0;      // index into PageLayout::storages
-  int64_t offset = 0;   // elements from the beginning of the page
+  int storage = 0;     // index into PageLayout::storages
+  int64_t offset = 0;  // elements from the beginning of the page
   int64_t numel = 0;
 };
 
@@ -28,11 +28,11 @@ struct StorageSlice {
   at::Tensor source;   // 1-D over the whole original storage, in its original dtype and place
   int64_t offset = 0;  // elements from the beginning of the page
   int64_t numel = 0;
-  std::string what;    // names of its parameters, for errors
+  std::string what;  // names of its parameters, for errors
 };
 
 struct PageLayout {
-  at::ScalarType dtype{};   // of the compute weights
+  at::ScalarType dtype{};  // of the compute weights
   bool trainable = false;
   int64_t numel = 0;        // elements with padding, a multiple of the number of shards
   int64_t shard_numel = 0;  // elements of one rank
@@ -44,11 +44,13 @@ struct PageLayout {
 struct LayoutOptions {
   int64_t page_bytes = 0;
   int shards = 1;
-  std::optional<at::ScalarType> compute_dtype;  // fp32 parameters are held in this dtype; others keep theirs
+  std::optional<at::ScalarType>
+      compute_dtype;  // fp32 parameters are held in this dtype; others keep theirs
 };
 
 // Parameters without elements are left out. Throws when parameters of one storage have different dtypes, or when two
 // trainable parameters overlap: their gradients could not be told apart.
-std::vector<PageLayout> plan_pages(const std::vector<NamedParameter>& parameters, const LayoutOptions& options);
+std::vector<PageLayout> plan_pages(const std::vector<NamedParameter>& parameters,
+                                   const LayoutOptions& options);
 
 }  // namespace zero

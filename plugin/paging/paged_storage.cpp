@@ -30,10 +30,11 @@ void keep_bytes(void* /*entry*/) {}
 PagedStorage::PagedStorage(Page& page, int64_t nbytes, at::Device device, std::string what)
     : page_(page), nbytes_(nbytes), device_(device), what_(std::move(what)) {
   storage_ = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), static_cast<size_t>(nbytes), at::DataPtr(nullptr, device),
-      c10::GetAllocator(device.type()), /*resizable=*/false);
+      c10::StorageImpl::use_byte_size_t(), static_cast<size_t>(nbytes),
+      at::DataPtr(nullptr, device), c10::GetAllocator(device.type()), /*resizable=*/false);
   storage_->release_data_and_set_meta_custom_data_ptr_error_msg_(
-      "LibZeRO: the bytes of " + what_ + " are not in memory now, so they cannot be read by a raw pointer. Open a "
+      "LibZeRO: the bytes of " + what_ +
+      " are not in memory now, so they cannot be read by a raw pointer. Open a "
       "zero::GatheredParameters scope around this access.");
   release();
 }
@@ -58,27 +59,34 @@ void PagedStorage::detach(at::DataPtr data) {
   set_throws_on_access(*storage_, false);
   storage_->set_data_ptr_noswap(std::move(data));
   // The entry may die now: leave the storage to the tensors and keep an empty one for the destructor.
-  storage_ = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0, at::DataPtr(nullptr, device_),
-                                                   nullptr, false);
+  storage_ = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0,
+                                                   at::DataPtr(nullptr, device_), nullptr, false);
 }
 
-at::Tensor PagedStorage::tensor(at::IntArrayRef sizes, at::IntArrayRef strides, int64_t offset, at::ScalarType dtype,
-                                bool tagged) const {
+at::Tensor PagedStorage::tensor(at::IntArrayRef sizes, at::IntArrayRef strides, int64_t offset,
+                                at::ScalarType dtype, bool tagged) const {
   const at::Tensor plain = at::empty({0}, at::TensorOptions().dtype(dtype).device(device_));
   auto keys = plain.unsafeGetTensorImpl()->key_set();
   if (tagged) keys = keys.add(kPagedKey);
-  auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage_), keys, plain.dtype());
+  auto tensor =
+      at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage_), keys, plain.dtype());
   tensor.unsafeGetTensorImpl()->set_storage_offset(offset);
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
   return tensor;
 }
 
-bool is_tagged(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl()->key_set().has(kPagedKey); }
+bool is_tagged(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->key_set().has(kPagedKey);
+}
 
 PagedStorage* paged_storage_of(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return nullptr;
-  auto& data = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
-  return data.get_deleter() == &keep_bytes ? static_cast<PagedStorage*>(data.get_context()) : nullptr;
+  auto& data = tensor.unsafeGetTensorImpl()
+                   ->unsafe_storage()
+                   .unsafeGetStorageImpl()
+                   ->_mutable_data_ptr_no_checks();
+  return data.get_deleter() == &keep_bytes ? static_cast<PagedStorage*>(data.get_context())
+                                           : nullptr;
 }
 
 }  // namespace zero

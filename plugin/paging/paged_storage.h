@@ -51,8 +51,8 @@ class PagedStorage {
   void detach(at::DataPtr data);
 
   // A tagged tensor with this storage and the given geometry.
-  at::Tensor tensor(at::IntArrayRef sizes, at::IntArrayRef strides, int64_t offset, at::ScalarType dtype,
-                    bool tagged) const;
+  at::Tensor tensor(at::IntArrayRef sizes, at::IntArrayRef strides, int64_t offset,
+                    at::ScalarType dtype, bool tagged) const;
 
   Page& page() const { return page_; }
   int64_t nbytes() const { return nbytes_; }

@@ -6,11 +6,17 @@
 namespace zero {
 
 ParameterPage::ParameterPage(int id, PageLayout layout, at::Device device, bool permanent)
-    : id_(id), layout_(std::move(layout)), permanent_(permanent), home_ready_(device), ready_(device), last_use_(device) {
+    : id_(id),
+      layout_(std::move(layout)),
+      permanent_(permanent),
+      home_ready_(device),
+      ready_(device),
+      last_use_(device) {
   const auto element = static_cast<int64_t>(c10::elementSize(layout_.dtype));
   for (const auto& slice : layout_.storages) {
     const char* const kind = layout_.parameters.size() == 1 ? "parameter " : "parameters ";
-    storages_.push_back(std::make_unique<PagedStorage>(*this, slice.numel * element, device, kind + slice.what));
+    storages_.push_back(
+        std::make_unique<PagedStorage>(*this, slice.numel * element, device, kind + slice.what));
   }
 }
 
@@ -34,8 +40,8 @@ void ParameterPage::set_tagged(bool tagged) {
   at::NoGradGuard no_grad;
   for (const auto& slice : layout_.parameters) {
     at::Tensor parameter = slice.parameter.tensor;
-    parameter.set_data(storages_[slice.storage]->tensor(parameter.sizes(), parameter.strides(),
-                                                        parameter.storage_offset(), layout_.dtype, tagged));
+    parameter.set_data(storages_[slice.storage]->tensor(
+        parameter.sizes(), parameter.strides(), parameter.storage_offset(), layout_.dtype, tagged));
   }
 }
 

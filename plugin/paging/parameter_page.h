@@ -60,22 +60,22 @@ class ParameterPage final : public Page {
   const bool permanent_;
   Residency* residency_ = nullptr;
   std::vector<std::unique_ptr<PagedStorage>> storages_;
-  Buffer home_buffer_;   // bytes of the home, or of the whole page when permanent
-  at::Tensor home_;      // [shard_numel]
-  at::Tensor whole_;     // [numel]
+  Buffer home_buffer_;  // bytes of the home, or of the whole page when permanent
+  at::Tensor home_;     // [shard_numel]
+  at::Tensor whole_;    // [numel]
   std::mutex stale_mutex_;
   std::atomic<bool> stale_{false};
   std::function<void()> refresh_;
-  Event home_ready_;     // the home's latest values
+  Event home_ready_;  // the home's latest values
 
   // Owned by Residency and guarded by its lock.
-  int64_t slot_ = -1;      // offset in the arena
-  Buffer beyond_budget_;   // instead of a slot, for a scope that asked for more than the budget
+  int64_t slot_ = -1;     // offset in the arena
+  Buffer beyond_budget_;  // instead of a slot, for a scope that asked for more than the budget
   int pins_ = 0;
-  bool dirty_ = false;     // written in place since it came
+  bool dirty_ = false;  // written in place since it came
   uint64_t last_touch_ = 0;
-  Event ready_;            // the bytes have arrived
-  Event last_use_;         // the last operator that used them
+  Event ready_;     // the bytes have arrived
+  Event last_use_;  // the last operator that used them
 };
 
 }  // namespace zero

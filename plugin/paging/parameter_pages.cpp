@@ -16,17 +16,19 @@ constexpr int64_t kAutomaticBudget = int64_t{1} << 30;  // bytes
 
 }  // namespace
 
-ParameterPages::ParameterPages(const std::vector<NamedParameter>& parameters, const PagingOptions& options,
-                               Buffers& buffers, Ledger& ledger, Communicator& gather)
+ParameterPages::ParameterPages(const std::vector<NamedParameter>& parameters,
+                               const PagingOptions& options, Buffers& buffers, Ledger& ledger,
+                               Communicator& gather)
     : options_(options), buffers_(buffers), gather_(gather) {
   install_interposer();
-  auto layouts = plan_pages(parameters, {options.page_bytes, options.shard.count, options.compute_dtype});
+  auto layouts =
+      plan_pages(parameters, {options.page_bytes, options.shard.count, options.compute_dtype});
   int64_t total = 0;
   for (auto& layout : layouts) {
     total += layout.bytes();
     const int id = static_cast<int>(pages_.size());
-    pages_.push_back(
-        std::make_unique<ParameterPage>(id, std::move(layout), buffers.device(), options.whole_pages_stay));
+    pages_.push_back(std::make_unique<ParameterPage>(id, std::move(layout), buffers.device(),
+                                                     options.whole_pages_stay));
   }
   predict(ledger);
   if (!options_.whole_pages_stay && total > 0) {
@@ -39,9 +41,9 @@ ParameterPages::ParameterPages(const std::vector<NamedParameter>& parameters, co
   }
   for (auto& page : pages_) {
     const bool whole = page->permanent();
-    page->home_buffer_ = buffers_.allocate(MemoryClass::kParameterHome, whole ? Place::kDevice : options_.home,
-                                           whole ? page->layout().numel : page->layout().shard_numel,
-                                           page->layout().dtype);
+    page->home_buffer_ = buffers_.allocate(
+        MemoryClass::kParameterHome, whole ? Place::kDevice : options_.home,
+        whole ? page->layout().numel : page->layout().shard_numel, page->layout().dtype);
     page->home_ = page->home_buffer_.tensor;
     if (whole) {
       page->whole_ = page->home_buffer_.tensor;
@@ -69,7 +71,8 @@ void ParameterPages::predict(Ledger& ledger) const {
 int64_t ParameterPages::choose_budget(int64_t total) const {
   int64_t largest = 0;
   for (const auto& page : pages_) largest = std::max(largest, page->layout().bytes());
-  if (options_.parameter_budget == 0) return std::min(total, std::max(kAutomaticBudget, 3 * largest));
+  if (options_.parameter_budget == 0)
+    return std::min(total, std::max(kAutomaticBudget, 3 * largest));
   TORCH_CHECK(options_.parameter_budget >= largest, "LibZeRO: parameter_budget is ", options_.parameter_budget,
               " bytes, but the largest page alone needs ", largest,
               ". Raise parameter_budget, or lower page_bytes if no single parameter is that large.");
@@ -94,7 +97,8 @@ void ParameterPages::adopt(const std::function<void(ParameterPage&, const at::Te
     const auto& layout = page->layout();
     const at::Tensor exact = exact_values(*page);
     gather_.broadcast(exact, 0);
-    const at::Tensor shard = exact.narrow(0, options_.shard.index * layout.shard_numel, layout.shard_numel);
+    const at::Tensor shard =
+        exact.narrow(0, options_.shard.index * layout.shard_numel, layout.shard_numel);
     if (page->permanent()) {
       page->whole_.copy_(exact);
     } else {
@@ -106,7 +110,8 @@ void ParameterPages::adopt(const std::function<void(ParameterPage&, const at::Te
     const auto element = static_cast<int64_t>(c10::elementSize(layout.dtype));
     for (size_t i = 0; i < page->storages_.size(); ++i) {
       if (page->permanent()) {
-        page->storages_[i]->bind(static_cast<char*>(page->whole_.data_ptr()) + layout.storages[i].offset * element);
+        page->storages_[i]->bind(static_cast<char*>(page->whole_.data_ptr()) +
+                                 layout.storages[i].offset * element);
       }
       page->layout_.storages[i].source.reset();
     }
@@ -128,7 +133,8 @@ void ParameterPages::hand_back() {
     const auto& layout = page->layout();
     at::Tensor whole = page->whole_;
     if (!page->permanent()) {
-      whole = at::empty({layout.numel}, at::TensorOptions().dtype(layout.dtype).device(buffers_.device()));
+      whole = at::empty({layout.numel},
+                        at::TensorOptions().dtype(layout.dtype).device(buffers_.device()));
       if (options_.shard.count == 1) {
         whole.copy_(page->home_);
       } else {
@@ -142,7 +148,8 @@ void ParameterPages::hand_back() {
       auto* const owner = new at::Tensor(whole);
       void* const data = static_cast<char*>(whole.data_ptr()) + layout.storages[i].offset * element;
       page->storages_[i]->detach(at::DataPtr(
-          data, owner, [](void* tensor) { delete static_cast<at::Tensor*>(tensor); }, buffers_.device()));
+          data, owner, [](void* tensor) { delete static_cast<at::Tensor*>(tensor); },
+          buffers_.device()));
     }
   }
 }

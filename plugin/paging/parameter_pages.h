@@ -30,8 +30,8 @@ struct PagingOptions {
 class ParameterPages {
  public:
   // Plans the pages and books their memory; the model is not touched yet.
-  ParameterPages(const std::vector<NamedParameter>& parameters, const PagingOptions& options, Buffers& buffers,
-                 Ledger& ledger, Communicator& gather);
+  ParameterPages(const std::vector<NamedParameter>& parameters, const PagingOptions& options,
+                 Buffers& buffers, Ledger& ledger, Communicator& gather);
   ~ParameterPages();
 
   // Moves the values of every parameter into its page and the page's shard to its home; all ranks take rank 0's

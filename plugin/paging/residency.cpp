@@ -6,13 +6,15 @@
 
 namespace zero {
 
-Residency::Residency(const ResidencyOptions& options, Buffers& buffers, Ledger& ledger, Communicator* gather)
+Residency::Residency(const ResidencyOptions& options, Buffers& buffers, Ledger& ledger,
+                     Communicator* gather)
     : options_(options),
       buffers_(buffers),
       ledger_(ledger),
       gather_(gather),
       transfers_(buffers.device()),
-      slots_(buffers.allocate(MemoryClass::kParameterSlots, Place::kDevice, options.budget, at::kByte)),
+      slots_(buffers.allocate(MemoryClass::kParameterSlots, Place::kDevice, options.budget,
+                              at::kByte)),
       arena_(options.budget) {}
 
 void Residency::manage(ParameterPage& page) {
@@ -61,7 +63,8 @@ at::Tensor Residency::make_room(ParameterPage& page, Room room, const Lock& lock
   }
   if (room == Room::kInBudget) return {};
   const auto on_transfers = transfers_.enter();  // the allocation's zeros come before the transfer
-  page.beyond_budget_ = buffers_.allocate(MemoryClass::kParameterSlots, Place::kDevice, bytes, at::kByte);
+  page.beyond_budget_ =
+      buffers_.allocate(MemoryClass::kParameterSlots, Place::kDevice, bytes, at::kByte);
   return page.beyond_budget_.tensor;
 }
 
@@ -202,12 +205,13 @@ void Residency::forget(ParameterPage& page, const Lock& lock) {
   TORCH_CHECK(page.pins_ == 0, "LibZeRO: ", page.storages_.front()->what(),
               " is in use by an operator or a zero::GatheredParameters scope, so it cannot be updated now. Close the "
               "scope before the step.");
-  page.ready_.synchronize();  // a copy from a host home may be under way, and the home is about to change
+  page.ready_
+      .synchronize();  // a copy from a host home may be under way, and the home is about to change
   page.dirty_ = false;
   drop(page, lock);
 }
 
-ResidencyCounters Residency::counters() const {
+PagingCounters Residency::counters() const {
   const Lock lock(mutex_);
   return counters_;
 }

@@ -19,23 +19,16 @@
 namespace zero {
 
 struct ResidencyOptions {
-  int64_t budget = 0;      // bytes of whole pages at once
-  int64_t prefetch = 0;    // pages fetched ahead
+  int64_t budget = 0;    // bytes of whole pages at once
+  int64_t prefetch = 0;  // pages fetched ahead
   int rank = 0;
   int world_size = 1;
 };
 
-// What has happened since setup; read by reports and tests.
-struct ResidencyCounters {
-  int64_t faults = 0;       // pages brought in because an operator needed them now
-  int64_t prefetches = 0;   // pages brought in ahead
-  int64_t evictions = 0;
-  int64_t write_backs = 0;  // evictions and flushes that carried in-place writes home
-};
-
 class Residency {
  public:
-  Residency(const ResidencyOptions& options, Buffers& buffers, Ledger& ledger, Communicator* gather);
+  Residency(const ResidencyOptions& options, Buffers& buffers, Ledger& ledger,
+            Communicator* gather);
 
   // Takes charge of a page that is not permanent.
   void manage(ParameterPage& page);
@@ -53,7 +46,7 @@ class Residency {
   void invalidate();
   void invalidate(ParameterPage& page);
 
-  ResidencyCounters counters() const;
+  PagingCounters counters() const;
   int64_t budget() const { return options_.budget; }
 
  private:
@@ -84,7 +77,7 @@ class Residency {
   Successors successors_;
   std::vector<ParameterPage*> pages_;  // by id; nullptr for permanent pages
   uint64_t clock_ = 0;
-  ResidencyCounters counters_;
+  PagingCounters counters_;
 };
 
 }  // namespace zero

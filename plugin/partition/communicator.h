@@ -77,8 +77,8 @@ class Communicator {
   void run_on_host(const at::Tensor& out, const at::Tensor& in, const Work& work);
 
   CommunicatorOptions options_;
-  std::unique_ptr<Group> group_;         // empty with one rank
-  std::unique_ptr<Communicator> host_;   // instead of a group, when the way is through the host
+  std::unique_ptr<Group> group_;        // empty with one rank
+  std::unique_ptr<Communicator> host_;  // instead of a group, when the way is through the host
   bool closed_ = false;
 };
 

@@ -32,8 +32,10 @@ bool ranks_share_gpus() {
   const std::string text = value;
   TORCH_CHECK(text == "0" || text == "1", "zero: ZERO_SHARE_GPUS is '", text, "'; set it to 0 or 1.");
   if (text == "1") {
-    TORCH_WARN_ONCE("LibZeRO: ZERO_SHARE_GPUS=1: ranks may share a GPU and communicate through host memory, which "
-                    "is slow. For tests only.");
+    TORCH_WARN_ONCE(
+        "LibZeRO: ZERO_SHARE_GPUS=1: ranks may share a GPU and communicate through host memory, "
+        "which "
+        "is slow. For tests only.");
   }
   return text == "1";
 }
@@ -84,7 +86,12 @@ class Process {
 };
 
 CommunicatorOptions Process::options(const std::string& name, at::Device device) const {
-  return {name, device, place_.rank, place_.world_size, timeout_, is_loopback(place_.master_addr),
+  return {name,
+          device,
+          place_.rank,
+          place_.world_size,
+          timeout_,
+          is_loopback(place_.master_addr),
           ranks_share_gpus()};
 }
 

@@ -11,9 +11,11 @@
 
 namespace zero::testing {
 
-inline void on_test_ranks(const std::vector<int>& counts, const std::string& body, RankRun run = {}) {
+inline void on_test_ranks(const std::vector<int>& counts, const std::string& body,
+                          RankRun run = {}) {
   for (const int ranks : counts) {
-    const bool share = test_device().is_cuda() && ranks > static_cast<int>(torch::cuda::device_count());
+    const bool share =
+        test_device().is_cuda() && ranks > static_cast<int>(torch::cuda::device_count());
     run.environment.insert_or_assign("ZERO_SHARE_GPUS", std::string(1, share ? '1' : '0'));
     on_ranks({ranks}, body, run);
   }

@@ -44,7 +44,9 @@ void expect_gradients(const Training& training, double scale, const char* when) 
     ASSERT_TRUE(parameters[i].grad().defined()) << i;
     EXPECT_EQ(parameters[i].grad().sizes(), expected[i].sizes());
     EXPECT_TRUE(at::allclose(parameters[i].grad().cpu(), expected[i], 1e-5, 1e-9)) << i;
-    EXPECT_TRUE(at::allclose(training.strategy.gradient(parameters[i]).cpu(), expected[i], 1e-5, 1e-9)) << i;
+    EXPECT_TRUE(
+        at::allclose(training.strategy.gradient(parameters[i]).cpu(), expected[i], 1e-5, 1e-9))
+        << i;
   }
 }
 
@@ -82,7 +84,8 @@ ZERO_RANK_BODY(norms_are_global) {
   double expected = 0;
   constexpr double kLarge = 1e4;  // against the 1e-6 that LibTorch adds to the norm
   const double mean = kLarge * (1.0 + std::atoi(std::getenv("WORLD_SIZE"))) / 2;
-  for (const auto& gradient : plain_gradients(mean)) expected += gradient.to(at::kDouble).square().sum().item<double>();
+  for (const auto& gradient : plain_gradients(mean))
+    expected += gradient.to(at::kDouble).square().sum().item<double>();
   expected = std::sqrt(expected);
   for (int stage = 0; stage <= 3; ++stage) {
     SCOPED_TRACE(stage);
@@ -90,12 +93,17 @@ ZERO_RANK_BODY(norms_are_global) {
     training.loss(kLarge * (1.0 + training.strategy.rank())).backward();
     EXPECT_NEAR(training.strategy.clip_grad_norm_(expected / 2) / expected, 1.0, 1e-5);
     EXPECT_NEAR(training.strategy.clip_grad_norm_(1e9) / expected, 0.5, 1e-5) << "clipped";
-    EXPECT_NEAR(torch::nn::utils::clip_grad_norm_(training.model->parameters(), expected / 4) / expected, 0.5, 1e-5);
-    EXPECT_NEAR(training.strategy.clip_grad_norm_(1e9) / expected, 0.25, 1e-5) << "clipped by LibTorch's own function";
+    EXPECT_NEAR(
+        torch::nn::utils::clip_grad_norm_(training.model->parameters(), expected / 4) / expected,
+        0.5, 1e-5);
+    EXPECT_NEAR(training.strategy.clip_grad_norm_(1e9) / expected, 0.25, 1e-5)
+        << "clipped by LibTorch's own function";
   }
 }
 
-TEST(Gradients, NormAndClippingAreThoseOfTheWholeModel) { on_test_ranks({1, 2, 4}, "norms_are_global"); }
+TEST(Gradients, NormAndClippingAreThoseOfTheWholeModel) {
+  on_test_ranks({1, 2, 4}, "norms_are_global");
+}
 
 ZERO_RANK_BODY(another_model_runs_backward) {
   for (int stage = 0; stage <= 3; ++stage) {
@@ -109,7 +117,9 @@ ZERO_RANK_BODY(another_model_runs_backward) {
   }
 }
 
-TEST(Gradients, AnotherModelsBackwardLeavesThemAlone) { on_test_ranks({1, 2}, "another_model_runs_backward"); }
+TEST(Gradients, AnotherModelsBackwardLeavesThemAlone) {
+  on_test_ranks({1, 2}, "another_model_runs_backward");
+}
 
 // Stage 3 pages parameters by collectives, so there ranks must touch the same pages; see docs/architecture.md.
 ZERO_RANK_BODY(ranks_use_different_experts_below_stage_3) {
@@ -124,7 +134,8 @@ ZERO_RANK_BODY(ranks_use_different_experts_below_stage_3) {
     EXPECT_FALSE(training.model->blocks[3]->weight.grad().defined());
     training.strategy.step();
     EXPECT_FALSE(at::equal(training.model->blocks[2]->weight.clone(), before));
-    EXPECT_TRUE(at::equal(training.model->blocks[3]->weight.clone(), unused)) << "no gradient: no update";
+    EXPECT_TRUE(at::equal(training.model->blocks[3]->weight.clone(), unused))
+        << "no gradient: no update";
   }
 }
 

@@ -14,13 +14,14 @@ using Loss = std::function<at::Tensor()>;
 
 // Trains `make()` four steps with LibTorch and under the strategy; the update rule is the same on both sides.
 template <class Make>
-void expect_same_training(const Make& make, StrategyOptions options = StrategyOptions()
-                                                                          .device(test_device_name())
-                                                                          .stage(3)
-                                                                          .offload_parameters(true)
-                                                                          .offload_optimizer(true)
-                                                                          .page_bytes(4096)
-                                                                          .parameter_budget(256 << 10)) {
+void expect_same_training(const Make& make,
+                          StrategyOptions options = StrategyOptions()
+                                                        .device(test_device_name())
+                                                        .stage(3)
+                                                        .offload_parameters(true)
+                                                        .offload_optimizer(true)
+                                                        .page_bytes(4096)
+                                                        .parameter_budget(256 << 10)) {
   std::vector<std::vector<double>> losses;
   std::vector<std::vector<at::Tensor>> parameters;
   for (const bool paged : {false, true}) {
@@ -48,7 +49,8 @@ void expect_same_training(const Make& make, StrategyOptions options = StrategyOp
     for (const auto& parameter : model->parameters()) final.push_back(parameter.clone());
   }
   EXPECT_EQ(losses[0].front(), losses[1].front());
-  for (size_t i = 0; i < losses[0].size(); ++i) EXPECT_NEAR(losses[0][i], losses[1][i], 1e-5) << "step " << i;
+  for (size_t i = 0; i < losses[0].size(); ++i)
+    EXPECT_NEAR(losses[0][i], losses[1][i], 1e-5) << "step " << i;
   ASSERT_EQ(parameters[0].size(), parameters[1].size());
   for (size_t i = 0; i < parameters[0].size(); ++i) {
     EXPECT_TRUE(at::allclose(parameters[0][i], parameters[1][i], 1e-5, 1e-6)) << "parameter " << i;
@@ -58,8 +60,10 @@ void expect_same_training(const Make& make, StrategyOptions options = StrategyOp
 struct Recurrent : torch::nn::Module {
   Recurrent() {
     embedding = register_module("embedding", torch::nn::Embedding(30, 16));
-    lstm = register_module("lstm", torch::nn::LSTM(torch::nn::LSTMOptions(16, 16).num_layers(2).batch_first(true)));
-    attention = register_module("attention", torch::nn::MultiheadAttention(torch::nn::MultiheadAttentionOptions(16, 4)));
+    lstm = register_module(
+        "lstm", torch::nn::LSTM(torch::nn::LSTMOptions(16, 16).num_layers(2).batch_first(true)));
+    attention = register_module(
+        "attention", torch::nn::MultiheadAttention(torch::nn::MultiheadAttentionOptions(16, 4)));
     head = register_module("head", torch::nn::Linear(16, 30));
   }
   at::Tensor loss() {
@@ -118,7 +122,9 @@ auto maker() {
 }
 
 TEST(Models, RecurrentAndAttention) { expect_same_training(maker<Recurrent>()); }
-TEST(Models, ConvolutionInChannelsLastWithBatchNorm) { expect_same_training(maker<Convolutional>()); }
+TEST(Models, ConvolutionInChannelsLastWithBatchNorm) {
+  expect_same_training(maker<Convolutional>());
+}
 TEST(Models, WeightsUsedAnywhere) { expect_same_training(maker<Entangled>()); }
 
 TEST(Models, TwoForwardsBeforeOneBackwardAndTwoBackwardsForOneForward) {
@@ -139,7 +145,8 @@ TEST(Models, MovingAveragesAndNoiseInPlaceAreKept) {
     return std::make_pair(model, Loss([model] {
                             {
                               at::NoGradGuard no_grad;
-                              for (auto& parameter : model->parameters()) parameter.mul_(0.99).add_(1e-3);
+                              for (auto& parameter : model->parameters())
+                                parameter.mul_(0.99).add_(1e-3);
                               model->second->bias.data().clamp_(-0.1, 0.1);
                             }
                             return model->loss();
@@ -170,19 +177,25 @@ TEST(Models, AFrozenIntegerParameterKeepsItsDtypeAndHasNoState) {
   struct Model : torch::nn::Module {
     Model() {
       weight = register_parameter("weight", torch::rand({6, 6}));
-      table = register_parameter("table", torch::arange(12, at::kChar).view({3, 4}), /*requires_grad=*/false);
+      table = register_parameter("table", torch::arange(12, at::kChar).view({3, 4}),
+                                 /*requires_grad=*/false);
       wide = register_parameter("wide", torch::rand({3}, at::kDouble), /*requires_grad=*/false);
     }
     at::Tensor weight, table, wide;
   };
   auto model = std::make_shared<Model>();
   torch::optim::AdamW optimizer({model->weight}, 0.1);
-  Strategy strategy(StrategyOptions().device(test_device_name()).stage(3).offload_parameters(true).precision("bf16"));
+  Strategy strategy(StrategyOptions()
+                        .device(test_device_name())
+                        .stage(3)
+                        .offload_parameters(true)
+                        .precision("bf16"));
   strategy.setup(*model, optimizer);
   EXPECT_TRUE(at::equal(model->table.cpu(), torch::arange(12, at::kChar).view({3, 4})));
   EXPECT_EQ(model->wide.dtype(), at::kDouble);
   const auto moments = strategy.memory_report().booked[static_cast<int>(MemoryClass::kMoments)];
-  EXPECT_EQ(moments.device, 2 * 128 * 4) << "36 weights, padded to a shard of 256 bytes of bf16, two moments";
+  EXPECT_EQ(moments.device, 2 * 128 * 4)
+      << "36 weights, padded to a shard of 256 bytes of bf16, two moments";
 }
 
 TEST(Models, AZeroElementParameterKeepsItsShape) {

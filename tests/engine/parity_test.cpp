@@ -20,7 +20,10 @@ constexpr double kBf16Tolerance = 4e-3;          // half a unit in the last plac
 
 StrategyOptions options_of(int stage, Offload offload, bool bf16) {
   StrategyOptions options;
-  options.stage(stage).precision(bf16 ? "bf16" : "fp32").page_bytes(4096).device(test_device_name());
+  options.stage(stage)
+      .precision(bf16 ? "bf16" : "fp32")
+      .page_bytes(4096)
+      .device(test_device_name());
   if (offload != Offload::kNone) options.offload_optimizer(true);
   if (offload == Offload::kBoth) options.offload_parameters(true);
   if (stage == 3) options.parameter_budget(12 << 10).prefetch_pages(1);
@@ -60,10 +63,11 @@ class Cell {
         Outcome first;
         for (const Offload offload : {Offload::kNone, Offload::kOptimizer, Offload::kBoth}) {
           if (!possible(stage, offload)) continue;
-          SCOPED_TRACE(::testing::Message() << "stage " << stage << ", offload " << static_cast<int>(offload)
-                                            << ", bf16 " << bf16_ << ", accumulation " << run_.accumulation
-                                            << ", clip " << run_.clip << ", plain loop " << (loop == Loop::kPlain)
-                                            << ", ranks " << ranks_of_process());
+          SCOPED_TRACE(::testing::Message()
+                       << "stage " << stage << ", offload " << static_cast<int>(offload)
+                       << ", bf16 " << bf16_ << ", accumulation " << run_.accumulation << ", clip "
+                       << run_.clip << ", plain loop " << (loop == Loop::kPlain) << ", ranks "
+                       << ranks_of_process());
           run_.loop = loop;
           run_.options = options_of(stage, offload, bf16_);
           const Outcome outcome = train(run_);
@@ -71,7 +75,8 @@ class Cell {
           if (offload == Offload::kNone) first = outcome;
           // A plain step is LibTorch's own, whose kernels do not give the same bits on CPU and GPU.
           if (loop == Loop::kPlain && test_device().is_cuda()) continue;
-          EXPECT_TRUE(same_bits(outcome.parameters, first.parameters)) << "offload changed the parameters";
+          EXPECT_TRUE(same_bits(outcome.parameters, first.parameters))
+              << "offload changed the parameters";
           EXPECT_EQ(outcome.losses, first.losses) << "offload changed the losses";
         }
       }
@@ -86,18 +91,23 @@ class Cell {
       EXPECT_EQ(outcome.losses[micro], expected_.losses[micro]) << "loss of the first step";
     }
     for (size_t i = 0; i < outcome.losses.size(); ++i) {
-      EXPECT_NEAR(outcome.losses[i], expected_.losses[i], bf16_ ? 2e-2 : 1e-5) << "micro-batch " << i;
+      EXPECT_NEAR(outcome.losses[i], expected_.losses[i], bf16_ ? 2e-2 : 1e-5)
+          << "micro-batch " << i;
     }
     if (one_rank) {
-      EXPECT_TRUE(same_bits(outcome.gradients, expected_.gradients)) << "gradients of the first step";
+      EXPECT_TRUE(same_bits(outcome.gradients, expected_.gradients))
+          << "gradients of the first step";
     } else {
       EXPECT_LT(distance(outcome.gradients, expected_.gradients), kSeveralRanksTolerance);
     }
-    const double tolerance = bf16_ ? kBf16Tolerance : one_rank ? kOneRankTolerance : kSeveralRanksTolerance;
+    const double tolerance = bf16_      ? kBf16Tolerance
+                             : one_rank ? kOneRankTolerance
+                                        : kSeveralRanksTolerance;
     EXPECT_LT(distance(outcome.parameters, expected_.parameters), tolerance);
     ASSERT_EQ(outcome.norms.size(), expected_.norms.size());
     for (size_t i = 0; i < outcome.norms.size(); ++i) {
-      EXPECT_NEAR(outcome.norms[i] / expected_.norms[i], 1.0, bf16_ ? 2e-2 : 1e-4) << "norm of step " << i;
+      EXPECT_NEAR(outcome.norms[i] / expected_.norms[i], 1.0, bf16_ ? 2e-2 : 1e-4)
+          << "norm of step " << i;
     }
   }
 
@@ -108,7 +118,8 @@ class Cell {
 
 void check_cells(bool bf16) {
   for (const int accumulation : {1, 3}) {
-    for (const double clip : {0.0, 0.5}) Cell(bf16, accumulation, clip, Rule::kAdamW).check_all_stages();
+    for (const double clip : {0.0, 0.5})
+      Cell(bf16, accumulation, clip, Rule::kAdamW).check_all_stages();
   }
 }
 
@@ -126,13 +137,16 @@ ZERO_RANK_BODY(kernels_give_the_same_bits) {
       run.rule = rule;
       run.clip = 0.5;
       Outcome portable;
-      for (const UpdateKernel kernel : {UpdateKernel::kPortable, UpdateKernel::kAvx2, UpdateKernel::kAvx512}) {
+      for (const UpdateKernel kernel :
+           {UpdateKernel::kPortable, UpdateKernel::kAvx2, UpdateKernel::kAvx512}) {
         if (kernel == UpdateKernel::kAvx2 && !kernels::supported(kernels::Isa::kAvx2)) continue;
         if (kernel == UpdateKernel::kAvx512 && !kernels::supported(kernels::Isa::kAvx512)) continue;
         for (const int threads : {1, 3}) {
-          SCOPED_TRACE(::testing::Message() << "bf16 " << bf16 << ", rule " << static_cast<int>(rule) << ", kernel "
-                                            << static_cast<int>(kernel) << ", threads " << threads);
-          run.options = options_of(3, Offload::kBoth, bf16).update_kernel(kernel).update_threads(threads);
+          SCOPED_TRACE(::testing::Message()
+                       << "bf16 " << bf16 << ", rule " << static_cast<int>(rule) << ", kernel "
+                       << static_cast<int>(kernel) << ", threads " << threads);
+          run.options =
+              options_of(3, Offload::kBoth, bf16).update_kernel(kernel).update_threads(threads);
           const Outcome outcome = train(run);
           if (portable.parameters.empty()) portable = outcome;
           EXPECT_TRUE(same_bits(outcome.parameters, portable.parameters));
@@ -151,7 +165,9 @@ TEST(Parity, Fp32OnFourRanks) { on_test_ranks({4}, "fp32_cells", kLong); }
 TEST(Parity, Bf16OnOneRank) { on_test_ranks({1}, "bf16_cells", kLong); }
 TEST(Parity, Bf16OnTwoRanks) { on_test_ranks({2}, "bf16_cells", kLong); }
 TEST(Parity, Bf16OnFourRanks) { on_test_ranks({4}, "bf16_cells", kLong); }
-TEST(Parity, CpuKernelsAndThreadsDoNotChangeABit) { on_test_ranks({1, 2}, "kernels_give_the_same_bits", kLong); }
+TEST(Parity, CpuKernelsAndThreadsDoNotChangeABit) {
+  on_test_ranks({1, 2}, "kernels_give_the_same_bits", kLong);
+}
 TEST(Parity, AdamAndSgd) { on_test_ranks({1, 2}, "other_rules", kLong); }
 
 }  // namespace

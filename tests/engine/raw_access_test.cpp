@@ -13,11 +13,18 @@ namespace zero::testing {
 namespace {
 
 StrategyOptions paged() {
-  return StrategyOptions().device(test_device_name()).stage(3).offload_parameters(true).page_bytes(1 << 20).parameter_budget(3 << 20);
+  return StrategyOptions()
+      .device(test_device_name())
+      .stage(3)
+      .offload_parameters(true)
+      .page_bytes(1 << 20)
+      .parameter_budget(3 << 20);
 }
 
 struct Paged {
-  Paged() : optimizer(model->parameters(), 0.1), strategy(paged()) { strategy.setup(*model, optimizer); }
+  Paged() : optimizer(model->parameters(), 0.1), strategy(paged()) {
+    strategy.setup(*model, optimizer);
+  }
   Blocks model{6};
   torch::optim::SGD optimizer;
   Strategy strategy;
@@ -55,22 +62,31 @@ TEST(RawAccess, InsideAGatherScopeTheWholeModelCanBeSaved) {
     torch::save(paged.model, stream);
   }
   Blocks loaded(6);
-  { at::NoGradGuard no_grad; for (auto& parameter : loaded->parameters()) parameter.zero_(); }
+  {
+    at::NoGradGuard no_grad;
+    for (auto& parameter : loaded->parameters()) parameter.zero_();
+  }
   torch::load(loaded, stream);
   for (size_t i = 0; i < 6; ++i) {
-    EXPECT_TRUE(at::equal(loaded->blocks[i]->weight.cpu(), paged.model->blocks[i]->weight.cpu())) << i;
+    EXPECT_TRUE(at::equal(loaded->blocks[i]->weight.cpu(), paged.model->blocks[i]->weight.cpu()))
+        << i;
   }
-  EXPECT_LE(paged.strategy.memory_report().live_parameter_bytes, 3 << 20) << "the scope gave its memory back";
+  EXPECT_LE(paged.strategy.memory_report().live_parameter_bytes, 3 << 20)
+      << "the scope gave its memory back";
 }
 
 TEST(RawAccess, ALoadedModelLandsInItsPages) {
   Blocks other(6);
-  { at::NoGradGuard no_grad; for (auto& parameter : other->parameters()) parameter.fill_(0.25); }
+  {
+    at::NoGradGuard no_grad;
+    for (auto& parameter : other->parameters()) parameter.fill_(0.25);
+  }
   std::stringstream stream;
   torch::save(other, stream);
   Paged paged;
   torch::load(paged.model, stream);
-  for (const auto& parameter : paged.model->parameters()) EXPECT_TRUE(at::equal(parameter.cpu(), other->blocks[0]->weight));
+  for (const auto& parameter : paged.model->parameters())
+    EXPECT_TRUE(at::equal(parameter.cpu(), other->blocks[0]->weight));
 }
 
 TEST(RawAccess, PrintingAndCopyingGoThroughTheDispatcher) {
@@ -106,16 +122,20 @@ ZERO_RANK_BODY(one_rank_writes_for_all) {
     if (paged.strategy.rank() == 0) {
       at::NoGradGuard no_grad;
       const auto values = at::arange(512 * 512, at::kFloat).view({512, 512}).to(weight.device());
-      at::from_blob(weight.data_ptr<float>(), {512, 512}, weight.options().requires_grad(false)).copy_(values);
+      at::from_blob(weight.data_ptr<float>(), {512, 512}, weight.options().requires_grad(false))
+          .copy_(values);
     }
   }
   EXPECT_TRUE(at::equal(weight.cpu(), at::arange(512 * 512, at::kFloat).view({512, 512})));
   paged.strategy.backward(paged.model->loss(inputs(paged.strategy.device())) * 0.0);
   paged.strategy.step();
-  EXPECT_TRUE(at::equal(weight.cpu(), at::arange(512 * 512, at::kFloat).view({512, 512}))) << "masters follow";
+  EXPECT_TRUE(at::equal(weight.cpu(), at::arange(512 * 512, at::kFloat).view({512, 512})))
+      << "masters follow";
 }
 
-TEST(RawAccess, AModifierRanksWritesReachAllRanksAndHomes) { on_test_ranks({1, 2, 3}, "one_rank_writes_for_all"); }
+TEST(RawAccess, AModifierRanksWritesReachAllRanksAndHomes) {
+  on_test_ranks({1, 2, 3}, "one_rank_writes_for_all");
+}
 
 }  // namespace
 }  // namespace zero::testing

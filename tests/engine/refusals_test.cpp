@@ -24,7 +24,8 @@ TEST(Refusals, AnOptimizerWithForeignParameters) {
   Blocks model(2), other(1);
   torch::optim::SGD optimizer(other->parameters(), 0.1);
   Strategy strategy(StrategyOptions().device("cpu"));
-  EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("no parameters of the model"));
+  EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }),
+              HasSubstr("no parameters of the model"));
 }
 
 TEST(Refusals, AnOptimizerWithoutAShardedUpdate) {
@@ -40,7 +41,8 @@ TEST(Refusals, AnOptimizerThatHasStepped) {
   model->loss(inputs(at::kCPU)).backward();
   optimizer.step();
   Strategy strategy(StrategyOptions().device("cpu"));
-  EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("before the first step"));
+  EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }),
+              HasSubstr("before the first step"));
 }
 
 TEST(Refusals, AModelWithoutParameters) {
@@ -55,7 +57,8 @@ TEST(Refusals, ASecondSetupAndAStepWithoutSetup) {
   Strategy strategy(StrategyOptions().device("cpu"));
   EXPECT_THAT(error_of([&] { strategy.step(); }), HasSubstr("Call setup"));
   strategy.setup(*model, optimizer);
-  EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("setup was called before"));
+  EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }),
+              HasSubstr("setup was called before"));
 }
 
 TEST(Refusals, Fp64ParametersInTheOptimizer) {
@@ -71,12 +74,16 @@ TEST(Refusals, SparseGradientsAndGraphsOfGradients) {
   torch::optim::SGD optimizer(embedding->parameters(), 0.1);
   Strategy strategy(StrategyOptions().device("cpu").stage(2));
   strategy.setup(*embedding, optimizer);
-  EXPECT_THAT(error_of([&] { embedding(torch::tensor({1, 2})).sum().backward(); }), HasSubstr("sparse(false)"));
+  EXPECT_THAT(error_of([&] {
+                embedding(torch::tensor({1, 2})).sum().backward();
+              }),
+              HasSubstr("sparse(false)"));
   Blocks model(2);
   torch::optim::SGD other(model->parameters(), 0.1);
   Strategy second(StrategyOptions().device("cpu").stage(2));
   second.setup(*model, other);
-  EXPECT_THAT(error_of([&] { model->loss(inputs(at::kCPU)).backward({}, true, true); }), HasSubstr("create_graph"));
+  EXPECT_THAT(error_of([&] { model->loss(inputs(at::kCPU)).backward({}, true, true); }),
+              HasSubstr("create_graph"));
 }
 
 TEST(Refusals, AFrozenParameterThatIsThawedAfterSetup) {
@@ -106,7 +113,8 @@ TEST(Refusals, InAPlainLoopTheSecondBackwardSaysIt) {
   strategy.setup(*model, optimizer);
   model->loss(inputs(at::kCPU)).backward();
   optimizer.step();
-  EXPECT_THAT(error_of([&] { model->loss(inputs(at::kCPU)).backward(); }), HasSubstr("gradient_clipping"));
+  EXPECT_THAT(error_of([&] { model->loss(inputs(at::kCPU)).backward(); }),
+              HasSubstr("gradient_clipping"));
 }
 
 TEST(Refusals, ADeviceThatIsNotHere) {
@@ -137,11 +145,14 @@ ZERO_RANK_BODY(ranks_differ) {
     torch::optim::SGD optimizer(first ? other->parameters() : model->parameters(), 0.1);
     Strategy strategy(StrategyOptions().device("cpu"));
     const std::string error = error_of([&] { strategy.setup(*model, optimizer); });
-    EXPECT_THAT(error, HasSubstr("no parameters of the model")) << "the rank without a mistake hears of it too";
+    EXPECT_THAT(error, HasSubstr("no parameters of the model"))
+        << "the rank without a mistake hears of it too";
   }
 }
 
-TEST(Refusals, RanksWithDifferentModelsFlagsOrErrorsAllHearOfIt) { on_test_ranks({2, 3}, "ranks_differ"); }
+TEST(Refusals, RanksWithDifferentModelsFlagsOrErrorsAllHearOfIt) {
+  on_test_ranks({2, 3}, "ranks_differ");
+}
 
 }  // namespace
 }  // namespace zero::testing

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/training.h"
 
-#include "support/device.h"
-
 #include <limits>
+
+#include "support/device.h"
 
 namespace zero::testing {
 
@@ -18,7 +18,8 @@ using Tensors = std::map<std::string, at::Tensor>;
 Tensors snapshot(const torch::nn::Module& model) {
   Tensors tensors;
   at::NoGradGuard no_grad;
-  for (const auto& item : model.named_parameters()) tensors[item.key()] = item.value().detach().clone().cpu();
+  for (const auto& item : model.named_parameters())
+    tensors[item.key()] = item.value().detach().clone().cpu();
   return tensors;
 }
 
@@ -28,9 +29,11 @@ TinyModel make_model() {
 }
 
 template <class Optimizer, class Options>
-std::unique_ptr<torch::optim::Optimizer> two_groups(const torch::nn::Module& model, Options first, Options second) {
+std::unique_ptr<torch::optim::Optimizer> two_groups(const torch::nn::Module& model, Options first,
+                                                    Options second) {
   std::vector<at::Tensor> matrices, others;
-  for (const auto& parameter : model.parameters()) (parameter.dim() > 1 ? matrices : others).push_back(parameter);
+  for (const auto& parameter : model.parameters())
+    (parameter.dim() > 1 ? matrices : others).push_back(parameter);
   std::vector<torch::optim::OptimizerParamGroup> groups;
   groups.emplace_back(matrices, std::make_unique<Options>(first));
   groups.emplace_back(others, std::make_unique<Options>(second));
@@ -56,18 +59,22 @@ at::Tensor TinyModelImpl::loss(const at::Tensor& tokens) {
   at::Tensor x = embedding(inputs);
   x = x + second(norm(torch::gelu(first(x))));
   const at::Tensor logits = torch::matmul(x, embedding->weight.t()) * temperature + frozen.sum();
-  return torch::nn::functional::cross_entropy(logits.reshape({-1, kVocabulary}).to(at::kFloat), targets.reshape(-1));
+  return torch::nn::functional::cross_entropy(logits.reshape({-1, kVocabulary}).to(at::kFloat),
+                                              targets.reshape(-1));
 }
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(Rule rule, const torch::nn::Module& model) {
   using namespace torch::optim;
   switch (rule) {
     case Rule::kAdamW:
-      return two_groups<AdamW>(model, AdamWOptions(3e-3).weight_decay(0.1), AdamWOptions(1e-3).weight_decay(0.0));
+      return two_groups<AdamW>(model, AdamWOptions(3e-3).weight_decay(0.1),
+                               AdamWOptions(1e-3).weight_decay(0.0));
     case Rule::kAdam:
-      return two_groups<Adam>(model, AdamOptions(3e-3).weight_decay(0.01).amsgrad(true), AdamOptions(1e-3));
+      return two_groups<Adam>(model, AdamOptions(3e-3).weight_decay(0.01).amsgrad(true),
+                              AdamOptions(1e-3));
     case Rule::kSgd:
-      return two_groups<SGD>(model, SGDOptions(0.05).momentum(0.9).nesterov(true), SGDOptions(0.02).weight_decay(0.01));
+      return two_groups<SGD>(model, SGDOptions(0.05).momentum(0.9).nesterov(true),
+                             SGDOptions(0.02).weight_decay(0.01));
   }
   return nullptr;
 }
@@ -88,9 +95,11 @@ Outcome train(const Run& run) {
   for (int step = 0; step < run.steps; ++step) {
     if (run.loop == Loop::kPlain) optimizer->zero_grad();
     for (int micro = 0; micro < run.accumulation; ++micro) {
-      const at::Tensor loss = model->loss(batch(step, micro, strategy.rank()).to(strategy.device()));
+      const at::Tensor loss =
+          model->loss(batch(step, micro, strategy.rank()).to(strategy.device()));
       outcome.losses.push_back(loss.item<double>());
-      run.loop == Loop::kStrategy ? strategy.backward(loss / run.accumulation) : (loss / run.accumulation).backward();
+      run.loop == Loop::kStrategy ? strategy.backward(loss / run.accumulation)
+                                  : (loss / run.accumulation).backward();
     }
     if (step == 0) {
       for (const auto& item : model->named_parameters()) {
@@ -164,7 +173,8 @@ double distance(const Tensors& a, const Tensors& b) {
   double largest = 0;
   for (const auto& [name, tensor] : a) {
     const auto other = b.find(name);
-    if (other == b.end() || other->second.sizes() != tensor.sizes()) return std::numeric_limits<double>::infinity();
+    if (other == b.end() || other->second.sizes() != tensor.sizes())
+      return std::numeric_limits<double>::infinity();
     if (tensor.numel() == 0) continue;
     const at::Tensor expected = other->second.to(at::kDouble);
     const double norm = expected.norm().item<double>();
@@ -179,7 +189,9 @@ bool same_bits(const Tensors& a, const Tensors& b) {
   if (a.size() != b.size()) return false;
   for (const auto& [name, tensor] : a) {
     const auto other = b.find(name);
-    if (other == b.end() || other->second.dtype() != tensor.dtype() || !at::equal(tensor, other->second)) return false;
+    if (other == b.end() || other->second.dtype() != tensor.dtype() ||
+        !at::equal(tensor, other->second))
+      return false;
   }
   return true;
 }

@@ -29,7 +29,7 @@ enum class Rule { kAdamW, kAdam, kSgd };
 // Who runs the update.
 enum class Loop {
   kStrategy,  // strategy.backward(), strategy.step()
-  kPlain,     // loss.backward(), torch::nn::utils::clip_grad_norm_(), optimizer.step(), optimizer.zero_grad()
+  kPlain,  // loss.backward(), torch::nn::utils::clip_grad_norm_(), optimizer.step(), optimizer.zero_grad()
 };
 
 struct Run {
@@ -42,10 +42,11 @@ struct Run {
 };
 
 struct Outcome {
-  std::vector<double> losses;                     // of this rank, one a micro-batch
-  std::vector<double> norms;                      // one a step, where clipping is on
-  std::map<std::string, at::Tensor> gradients;    // of the first step, mean over ranks, fp32, before clipping
-  std::map<std::string, at::Tensor> parameters;   // after the last step
+  std::vector<double> losses;  // of this rank, one a micro-batch
+  std::vector<double> norms;   // one a step, where clipping is on
+  std::map<std::string, at::Tensor>
+      gradients;  // of the first step, mean over ranks, fp32, before clipping
+  std::map<std::string, at::Tensor> parameters;  // after the last step
 };
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(Rule rule, const torch::nn::Module& model);
@@ -59,7 +60,9 @@ Outcome train(const Run& run);
 Outcome train_plain(const Run& run, bool bf16, int rank, int world_size);
 
 // Largest relative distance, |a - b| / |b| by 2-norm, over all tensors; infinite when the names differ.
-double distance(const std::map<std::string, at::Tensor>& a, const std::map<std::string, at::Tensor>& b);
-bool same_bits(const std::map<std::string, at::Tensor>& a, const std::map<std::string, at::Tensor>& b);
+double distance(const std::map<std::string, at::Tensor>& a,
+                const std::map<std::string, at::Tensor>& b);
+bool same_bits(const std::map<std::string, at::Tensor>& a,
+               const std::map<std::string, at::Tensor>& b);
 
 }  // namespace zero::testing

@@ -53,7 +53,8 @@ TEST(Ledger, TheTableNamesEveryClass) {
   EXPECT_GT(report.process_rss, 0);
   EXPECT_GE(report.process_peak_rss, report.process_rss);
   for (int i = 0; i < kMemoryClasses; ++i) {
-    EXPECT_THAT(report.table(), ::testing::HasSubstr(std::string(name_of(static_cast<MemoryClass>(i)))));
+    EXPECT_THAT(report.table(),
+                ::testing::HasSubstr(std::string(name_of(static_cast<MemoryClass>(i)))));
   }
   EXPECT_THAT(report.table(), ::testing::HasSubstr("3.00"));
 }

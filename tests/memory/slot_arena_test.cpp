@@ -17,7 +17,9 @@ TEST(SlotArena, HandsOutDisjointRangesWithinItsCapacity) {
   EXPECT_EQ(arena.used(), 100);
 }
 
-TEST(SlotArena, AnArenaWithoutRoomHandsOutNothing) { EXPECT_EQ(SlotArena(0).take(1), std::nullopt); }
+TEST(SlotArena, AnArenaWithoutRoomHandsOutNothing) {
+  EXPECT_EQ(SlotArena(0).take(1), std::nullopt);
+}
 
 TEST(SlotArena, NeighboursThatAreFreeBecomeOneRange) {
   SlotArena arena(90);

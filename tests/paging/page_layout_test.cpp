@@ -21,7 +21,8 @@ std::vector<PageLayout> plan(const std::vector<NamedParameter>& parameters, int 
 
 TEST(PageLayout, KeepsRegistrationOrderAndFillsPagesUpToTheirSize) {
   std::vector<NamedParameter> parameters;
-  for (int i = 0; i < 5; ++i) parameters.push_back(parameter(std::to_string(i), at::zeros({400})));  // 1600 bytes each
+  for (int i = 0; i < 5; ++i)
+    parameters.push_back(parameter(std::to_string(i), at::zeros({400})));  // 1600 bytes each
   const auto pages = plan(parameters);
   ASSERT_EQ(pages.size(), 3U);
   EXPECT_EQ(pages[0].parameters[1].parameter.name, "1");
@@ -30,8 +31,9 @@ TEST(PageLayout, KeepsRegistrationOrderAndFillsPagesUpToTheirSize) {
 }
 
 TEST(PageLayout, ALargeStorageIsAPageOfItsOwn) {
-  const auto pages = plan({parameter("small", at::zeros({3})), parameter("large", at::zeros({100, 100})),
-                           parameter("next", at::zeros({3}))});
+  const auto pages =
+      plan({parameter("small", at::zeros({3})), parameter("large", at::zeros({100, 100})),
+            parameter("next", at::zeros({3}))});
   ASSERT_EQ(pages.size(), 3U);
   EXPECT_GE(pages[1].bytes(), 40000);
 }
@@ -49,10 +51,11 @@ TEST(PageLayout, EveryShardBeginsOn256Bytes) {
 }
 
 TEST(PageLayout, KeepsDtypesAndTrainabilityApart) {
-  const auto pages = plan({parameter("a", at::zeros({4})), parameter("b", at::zeros({4}, at::kDouble)),
-                           parameter("c", at::zeros({4}, at::kChar), false), parameter("d", at::zeros({4}), false),
-                           parameter("e", at::zeros({4}))},
-                          1, at::kBFloat16);
+  const auto pages =
+      plan({parameter("a", at::zeros({4})), parameter("b", at::zeros({4}, at::kDouble)),
+            parameter("c", at::zeros({4}, at::kChar), false), parameter("d", at::zeros({4}), false),
+            parameter("e", at::zeros({4}))},
+           1, at::kBFloat16);
   ASSERT_EQ(pages.size(), 4U);
   EXPECT_EQ(pages[0].parameters.size(), 2U) << "a and e";
   EXPECT_EQ(pages[0].dtype, at::kBFloat16);
@@ -62,7 +65,8 @@ TEST(PageLayout, KeepsDtypesAndTrainabilityApart) {
 
 TEST(PageLayout, TiedWeightsAndFlatWeightsAreOneStorage) {
   const at::Tensor flat = at::zeros({100});
-  const auto pages = plan({parameter("first", flat.narrow(0, 0, 40)), parameter("second", flat.narrow(0, 40, 60))});
+  const auto pages = plan(
+      {parameter("first", flat.narrow(0, 0, 40)), parameter("second", flat.narrow(0, 40, 60))});
   ASSERT_EQ(pages.size(), 1U);
   EXPECT_EQ(pages[0].storages.size(), 1U);
   EXPECT_EQ(pages[0].parameters[1].offset, 40);
@@ -82,10 +86,16 @@ TEST(PageLayout, WhatCannotBeUpdatedIsRefusedByName) {
     }
     return "";
   };
-  EXPECT_THAT(message([&] { plan({parameter("left", flat.narrow(0, 0, 6)), parameter("right", flat.narrow(0, 4, 6))}); }),
-              ::testing::HasSubstr("'left' and 'right' overlap"));
-  EXPECT_THAT(message([&] { plan({parameter("gaps", flat.slice(0, 0, 10, 2))}); }), ::testing::HasSubstr("'gaps'"));
-  EXPECT_THAT(message([&] { plan({parameter("floats", flat), parameter("ints", flat.view(at::kInt), false)}); }),
+  EXPECT_THAT(
+      message([&] {
+        plan({parameter("left", flat.narrow(0, 0, 6)), parameter("right", flat.narrow(0, 4, 6))});
+      }),
+      ::testing::HasSubstr("'left' and 'right' overlap"));
+  EXPECT_THAT(message([&] { plan({parameter("gaps", flat.slice(0, 0, 10, 2))}); }),
+              ::testing::HasSubstr("'gaps'"));
+  EXPECT_THAT(message([&] {
+                plan({parameter("floats", flat), parameter("ints", flat.view(at::kInt), false)});
+              }),
               ::testing::HasSubstr("different dtypes"));
 }
 

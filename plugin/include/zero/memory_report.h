@@ -27,15 +27,24 @@ struct MemoryBytes {
   int64_t host = 0;    // bytes in host memory; on a CPU rank both columns are host memory
 };
 
+// Pages that came and went since setup.
+struct PagingCounters {
+  int64_t faults = 0;       // brought in because an operator needed them now
+  int64_t prefetches = 0;   // brought in ahead of their use
+  int64_t evictions = 0;    // sent home to make room
+  int64_t write_backs = 0;  // carried home with in-place writes
+};
+
 struct MemoryReport {
   std::array<MemoryBytes, kMemoryClasses> predicted{};
   std::array<MemoryBytes, kMemoryClasses> booked{};
   int64_t live_parameter_bytes = 0;       // bytes of whole pages resident now
   int64_t peak_live_parameter_bytes = 0;  // the largest that has been since setup
-  int64_t process_rss = 0;                // bytes, from the operating system
-  int64_t process_peak_rss = 0;           // bytes
-  int64_t device_allocated = 0;           // bytes, from the CUDA caching allocator; 0 on the CPU
-  int64_t device_peak_allocated = 0;      // bytes
+  PagingCounters paging;
+  int64_t process_rss = 0;            // bytes, from the operating system
+  int64_t process_peak_rss = 0;       // bytes
+  int64_t device_allocated = 0;       // bytes, from the CUDA caching allocator; 0 on the CPU
+  int64_t device_peak_allocated = 0;  // bytes
   MemoryBytes total_booked() const;
   std::string table() const;  // one line a class
 };

@@ -32,7 +32,9 @@
 
 namespace torch::nn {
 class Module;
-}
+template <class Contained>
+class ModuleHolder;
+}  // namespace torch::nn
 namespace torch::optim {
 class Optimizer;
 }
@@ -47,7 +49,8 @@ class Strategy {
   // A preset by name: zero_stage_1, zero_stage_2, zero_stage_3, zero_stage_2_offload, zero_stage_3_offload.
   explicit Strategy(const std::string& preset);
   // Flags from a YAML file; what `overrides` gives in code wins over the file.
-  static Strategy from_yaml(const std::filesystem::path& file, const StrategyOptions& overrides = {});
+  static Strategy from_yaml(const std::filesystem::path& file,
+                            const StrategyOptions& overrides = {});
 
   Strategy(Strategy&&) noexcept;
   Strategy& operator=(Strategy&&) noexcept;
@@ -65,8 +68,13 @@ class Strategy {
   void setup(torch::nn::Module& model, torch::optim::Optimizer& optimizer);
   // For evaluation alone: no gradients, no optimizer state.
   void setup(torch::nn::Module& model);
-  template <class Holder>
-  void setup(const std::shared_ptr<Holder>& model, torch::optim::Optimizer& optimizer) {
+  // The same for a module holder (GPT model(...)) and a shared pointer.
+  template <class Contained>
+  void setup(const torch::nn::ModuleHolder<Contained>& model, torch::optim::Optimizer& optimizer) {
+    setup(static_cast<torch::nn::Module&>(*model.ptr()), optimizer);
+  }
+  template <class Contained>
+  void setup(const std::shared_ptr<Contained>& model, torch::optim::Optimizer& optimizer) {
     setup(static_cast<torch::nn::Module&>(*model), optimizer);
   }
 
