@@ -27,41 +27,66 @@ Strategy::Strategy(std::unique_ptr<EngineConfig> config)
     : config_(std::move(config)), engine_(std::make_unique<Engine>(*config_)) {}
 
 Strategy::Strategy(Strategy&&) noexcept = default;
-Strategy& Strategy::operator=(Strategy&&) noexcept = default;
 
-Strategy::~Strategy() {
+Strategy& Strategy::operator=(Strategy&& other) noexcept {
+  if (this != &other) {
+    end();
+    config_ = std::move(other.config_);
+    engine_ = std::move(other.engine_);
+  }
+  return *this;
+}
+
+Strategy::~Strategy() { end(); }
+
+void Strategy::end() noexcept {
+  if (!engine_) return;
   // While an exception unwinds, other ranks may be elsewhere: a collective here could wait for ever.
-  if (engine_ && std::uncaught_exceptions() == 0) {
+  if (std::uncaught_exceptions() > 0 && !engine_->can_tear_down_alone()) {
+    TORCH_WARN("LibZeRO: an exception ends this strategy; the model's parameters end with it.");
+  } else {
     try {
       engine_->teardown();
+    } catch (const c10::Error& problem) {
+      TORCH_WARN("LibZeRO: the model could not be put back when its strategy ended: ",
+                 problem.what_without_backtrace());
     } catch (const std::exception& problem) {
       TORCH_WARN("LibZeRO: the model could not be put back when its strategy ended: ",
                  problem.what());
     }
   }
+  engine_.reset();
 }
 
-const EngineConfig& Strategy::engine_config() const { return *config_; }
-std::string Strategy::forwarded() const { return forwarded_report(*config_); }
+Engine& Strategy::engine() const {
+  TORCH_CHECK(engine_, "LibZeRO: this strategy was moved from. Use the one it was moved to.");
+  return *engine_;
+}
+
+const EngineConfig& Strategy::engine_config() const {
+  (void)engine();
+  return *config_;
+}
+std::string Strategy::forwarded() const { return forwarded_report(engine_config()); }
 
 void Strategy::setup(torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
-  engine_->setup(model, &optimizer);
+  engine().setup(model, &optimizer);
 }
-void Strategy::setup(torch::nn::Module& model) { engine_->setup(model, nullptr); }
+void Strategy::setup(torch::nn::Module& model) { engine().setup(model, nullptr); }
 
 void Strategy::backward(const at::Tensor& loss) { loss.backward(); }
-StepReport Strategy::step() { return engine_->step(); }
-double Strategy::clip_grad_norm_(double max_norm) { return engine_->clip_grad_norm_(max_norm); }
-void Strategy::zero_grad() { engine_->zero_grad(); }
+StepReport Strategy::step() { return engine().step(); }
+double Strategy::clip_grad_norm_(double max_norm) { return engine().clip_grad_norm_(max_norm); }
+void Strategy::zero_grad() { engine().zero_grad(); }
 at::Tensor Strategy::gradient(const at::Tensor& parameter) const {
-  return engine_->gradient(parameter);
+  return engine().gradient(parameter);
 }
 
-at::Device Strategy::device() const { return engine_->device(); }
-int Strategy::rank() const { return engine_->world().rank(); }
-int Strategy::world_size() const { return engine_->world().world_size(); }
-MemoryReport Strategy::memory_report() const { return engine_->memory_report(); }
-void Strategy::teardown() { engine_->teardown(); }
+at::Device Strategy::device() const { return engine().device(); }
+int Strategy::rank() const { return engine().world().rank(); }
+int Strategy::world_size() const { return engine().world().world_size(); }
+MemoryReport Strategy::memory_report() const { return engine().memory_report(); }
+void Strategy::teardown() { engine().teardown(); }
 
 struct GatheredParameters::Scope {
   Engine& engine;
@@ -71,22 +96,21 @@ struct GatheredParameters::Scope {
 };
 
 GatheredParameters::GatheredParameters(Strategy& strategy, std::optional<int> modifier_rank)
-    : GatheredParameters(strategy, {}, modifier_rank) {}
+    : scope_(open(strategy, std::nullopt, modifier_rank)) {}
 
 GatheredParameters::GatheredParameters(Strategy& strategy,
                                        const std::vector<at::Tensor>& parameters,
-                                       std::optional<int> modifier_rank) {
+                                       std::optional<int> modifier_rank)
+    : scope_(open(strategy, parameters, modifier_rank)) {}
+
+std::unique_ptr<GatheredParameters::Scope> GatheredParameters::open(
+    Strategy& strategy, const std::optional<std::vector<at::Tensor>>& parameters,
+    std::optional<int> modifier_rank) {
   TORCH_CHECK(!modifier_rank || (*modifier_rank >= 0 && *modifier_rank < strategy.world_size()),
-              "LibZeRO: the modifier rank of zero::GatheredParameters is ", modifier_rank.value_or(-1), ", but there are ",
-              strategy.world_size(), " ranks.");
-  scope_.reset(new Scope{*strategy.engine_, strategy.engine_->pages_of(parameters), modifier_rank});
-  size_t pinned = 0;
-  try {
-    for (; pinned < scope_->pages.size(); ++pinned) scope_->pages[pinned]->pin_beyond_budget();
-  } catch (...) {
-    while (pinned > 0) scope_->pages[--pinned]->unpin();
-    throw;
-  }
+              "LibZeRO: the modifier rank of zero::GatheredParameters is ", modifier_rank.value_or(-1),
+              ", but there are ", strategy.world_size(), " ranks.");
+  Engine& engine = strategy.engine();
+  return std::unique_ptr<Scope>(new Scope{engine, engine.open_scope(parameters), modifier_rank});
 }
 
 GatheredParameters::~GatheredParameters() noexcept(false) {
@@ -99,7 +123,7 @@ GatheredParameters::~GatheredParameters() noexcept(false) {
       problem = std::current_exception();
     }
   }
-  for (ParameterPage* page : scope_->pages) page->unpin();
+  scope_->engine.close_scope(scope_->pages);
   if (problem) std::rethrow_exception(problem);
 }
 

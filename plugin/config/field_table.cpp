@@ -105,6 +105,7 @@ std::span<const Field<EngineConfig>> fields_of(const EngineConfig*) {
        .member = &E::update_threads,
        .consumer = Consumer::kOptimizer,
        .help = "threads of the CPU update, 0 is automatic",
+       .range = {.max = 1024},
        .acts_when = kCpuUpdate},
   };
   static_assert(std::size(kTable) == kMembers<E>, "each EngineConfig member needs one row here");

@@ -34,9 +34,10 @@ at::DeviceType device_type(DeviceChoice choice) {
 #ifdef LIBZERO_CUDA
   return available ? at::kCUDA : at::kCPU;
 #else
-  if (available)
+  if (available) {
     TORCH_WARN_ONCE(
         "LibZeRO: a GPU is here, but this LibZeRO was built without CUDA; it runs on the CPU.");
+  }
   return at::kCPU;
 #endif
 }
@@ -125,10 +126,12 @@ at::Device Engine::device() { return world().device(); }
 
 Engine::~Engine() = default;
 
-void Engine::agree(const std::vector<NamedParameter>& parameters) {
+void Engine::agree(const std::vector<NamedParameter>& parameters,
+                   const torch::optim::Optimizer* optimizer) {
   Control& control = world().control();
   control.agree("flags", flags_text(config_));
   control.agree("model", signature(parameters));
+  control.agree("optimizer", optimizer != nullptr ? signature(*optimizer) : "none");
 }
 
 void Engine::move_buffers(torch::nn::Module& model) {
@@ -145,55 +148,78 @@ void Engine::move_buffers(torch::nn::Module& model) {
 
 void Engine::setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer) {
   TORCH_CHECK(!pages_, "LibZeRO: setup was called before on this strategy. Call teardown() first.");
+  const c10::InferenceMode normal(false);
   world();
   std::vector<NamedParameter> parameters;
   std::optional<std::string> error;
-  Plan plan;
   try {
     parameters = inventory(model, optimizer);
-    plan = this->plan();
-    if (optimizer != nullptr) rule_of(*optimizer);
+    make_rooms(parameters, optimizer);
   } catch (const c10::Error& problem) {
     error = problem.what_without_backtrace();
   }
-  world_->control().raise_together(error);
-  agree(parameters);
-
-  buffers_ = std::make_unique<Buffers>(ledger_, device());
-  const auto threads = config_.update_threads.read(Consumer::kOptimizer);
-  pool_ = std::make_unique<kernels::ThreadPool>(
-      threads > 0 ? static_cast<int>(threads) : kernels::ThreadPool::available_cores());
+  try {
+    world_->control().raise_together(error);
+    agree(parameters, optimizer);
+  } catch (...) {
+    drop_rooms();  // the model has not been touched
+    throw;
+  }
   // These two have no room yet and are refused when they are switched on; here is where they will act.
   TORCH_INTERNAL_ASSERT(!config_.cpu_checkpointing.read(Consumer::kActivations) &&
                         !config_.partition_activations.read(Consumer::kActivations));
   for (auto& parameter : parameters) at::Tensor(parameter.tensor).mutable_grad().reset();
   move_buffers(model);
-  pages_ = std::make_unique<ParameterPages>(parameters, plan.paging, *buffers_, ledger_,
-                                            world_->gather());
-  if (optimizer != nullptr) {
-    optimizer_ = std::make_unique<ShardedOptimizer>(*optimizer, *pages_, plan.optimizer, *buffers_,
-                                                    ledger_, *pool_);
-  }
   pages_->adopt([&](ParameterPage& page, const at::Tensor& exact_shard) {
     if (optimizer_) optimizer_->initialize(page, exact_shard);
   });
-  if (optimizer_) {
-    gradients_ = std::make_unique<Gradients>(*pages_, plan.gradients, *buffers_, ledger_,
-                                             world_->reduce(), world_->control(), *pool_);
-    optimizer_->connect(*gradients_);
-    subscription_ = std::make_unique<BackwardSubscription>(*this);
+  if (optimizer_) connect();
+}
+
+// Plans and allocates; throws when model, optimizer and flags do not fit together.
+void Engine::make_rooms(const std::vector<NamedParameter>& parameters,
+                        torch::optim::Optimizer* optimizer) {
+  const Plan plan = this->plan();
+  buffers_ = std::make_unique<Buffers>(ledger_, device());
+  const auto threads = config_.update_threads.read(Consumer::kOptimizer);
+  pool_ = std::make_unique<kernels::ThreadPool>(
+      threads > 0 ? static_cast<int>(threads) : kernels::ThreadPool::available_cores());
+  pages_ = std::make_unique<ParameterPages>(parameters, plan.paging, *buffers_, ledger_,
+                                            world_->gather());
+  if (optimizer == nullptr) return;
+  optimizer_ = std::make_unique<ShardedOptimizer>(*optimizer, *pages_, plan.optimizer, *buffers_,
+                                                  ledger_, *pool_);
+  gradients_ = std::make_unique<Gradients>(*pages_, plan.gradients, *buffers_, ledger_,
+                                           world_->reduce(), world_->control(), *pool_);
+}
+
+void Engine::drop_rooms() {
+  if (gradients_) gradients_->on_presence = nullptr;
+  gradients_.reset();
+  optimizer_.reset();
+  pages_.reset();
+}
+
+void Engine::connect() {
+  gradients_->attach();
+  optimizer_->connect(*gradients_);
+  gradients_->on_begin = [this] { begin_backward(); };
+  if (pages_->residency() != nullptr) {
+    gradients_->history = [this] { return pages_->residency()->order(); };
   }
 }
 
 void Engine::teardown() {
   if (!pages_) return;
-  subscription_.reset();
+  TORCH_CHECK(open_scopes_ == 0, "LibZeRO: a zero::GatheredParameters scope is open. Close it before teardown().");
   for (const auto& page : pages_->all()) page->freshen();
   pages_->hand_back();
-  if (gradients_) gradients_->on_presence = nullptr;
-  gradients_.reset();
-  optimizer_.reset();
-  pages_.reset();
+  drop_rooms();
+}
+
+bool Engine::can_tear_down_alone() const {
+  return !pages_ ||
+         (open_scopes_ == 0 && (pages_->residency() == nullptr || world_->world_size() == 1));
 }
 
 void Engine::require_setup(const char* call) const {
@@ -202,6 +228,8 @@ void Engine::require_setup(const char* call) const {
 
 StepReport Engine::step() {
   require_setup("step()");
+  pages_->reclaim();
+  gradients_->accept_changes();
   gradients_->finish();
   StepReport report;
   report.gradient_norm = std::numeric_limits<double>::quiet_NaN();
@@ -229,6 +257,7 @@ StepReport Engine::step() {
 double Engine::clip_grad_norm_(double max_norm) {
   require_setup("clip_grad_norm_()");
   TORCH_CHECK(max_norm > 0, "LibZeRO: clip_grad_norm_ needs a positive norm, not ", max_norm, ".");
+  gradients_->accept_changes();
   const double norm = gradients_->norm();
   const float coefficient = kernels::clip_coefficient(norm, max_norm);
   if (coefficient < 1.0f) gradients_->scale(coefficient);
@@ -245,7 +274,8 @@ at::Tensor Engine::gradient(const at::Tensor& parameter) {
   return gradients_->whole(parameter);
 }
 
-void Engine::backward_begins() {
+void Engine::begin_backward() {
+  pages_->reclaim();
   // A plain optimizer.step() cannot be seen as a whole; the backward after it ends the first step.
   if (optimizer_->plain_step_seen()) check_consulted();
 }
@@ -268,10 +298,11 @@ MemoryReport Engine::memory_report() const {
   return report;
 }
 
-std::vector<ParameterPage*> Engine::pages_of(const std::vector<at::Tensor>& parameters) const {
-  TORCH_CHECK(pages_, "LibZeRO: zero::GatheredParameters needs a model. Call setup first.");
-  std::vector<bool> wanted(pages_->all().size(), parameters.empty());
-  for (const auto& parameter : parameters) {
+std::vector<ParameterPage*> Engine::pages_of(
+    const std::optional<std::vector<at::Tensor>>& parameters) const {
+  std::vector<bool> wanted(pages_->all().size(), !parameters);
+  for (const auto& parameter : parameters.value_or(std::vector<at::Tensor>())) {
+    TORCH_CHECK(parameter.defined(), "LibZeRO: an undefined tensor was given to zero::GatheredParameters.");
     bool found = parameter.numel() == 0;
     for (const auto& page : pages_->all()) {
       for (const auto& slice : page->layout().parameters) {
@@ -288,6 +319,27 @@ std::vector<ParameterPage*> Engine::pages_of(const std::vector<at::Tensor>& para
     if (wanted[page->id()]) pages.push_back(page.get());
   }
   return pages;
+}
+
+std::vector<ParameterPage*> Engine::open_scope(
+    const std::optional<std::vector<at::Tensor>>& parameters) {
+  TORCH_CHECK(pages_, "LibZeRO: zero::GatheredParameters needs a model. Call setup first.");
+  pages_->reclaim();
+  const auto pages = pages_of(parameters);
+  size_t pinned = 0;
+  try {
+    for (; pinned < pages.size(); ++pinned) pages[pinned]->pin_beyond_budget();
+  } catch (...) {
+    while (pinned > 0) pages[--pinned]->unpin();
+    throw;
+  }
+  ++open_scopes_;
+  return pages;
+}
+
+void Engine::close_scope(const std::vector<ParameterPage*>& pages) noexcept {
+  for (ParameterPage* page : pages) page->unpin();
+  --open_scopes_;
 }
 
 void Engine::take_values_from(int rank, const std::vector<ParameterPage*>& pages) {

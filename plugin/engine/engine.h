@@ -19,7 +19,7 @@ namespace zero {
 
 struct StepReport;
 
-class Engine final : public BackwardListener {
+class Engine {
  public:
   // `config` must outlive the engine.
   explicit Engine(const EngineConfig& config) : config_(config) {}
@@ -37,21 +37,30 @@ class Engine final : public BackwardListener {
   at::Device device();
   MemoryReport memory_report() const;
 
-  // The pages of these parameters, each once, in one order on every rank. All pages for an empty list.
-  std::vector<ParameterPage*> pages_of(const std::vector<at::Tensor>& parameters) const;
+  // Whether teardown() needs no other rank.
+  bool can_tear_down_alone() const;
+
+  // The pages of these parameters, or of all, each once and pinned, in one order on every rank. close_scope() unpins.
+  std::vector<ParameterPage*> open_scope(const std::optional<std::vector<at::Tensor>>& parameters);
+  void close_scope(const std::vector<ParameterPage*>& pages) noexcept;
   // Whole values of `rank` go to all ranks and to the homes. The pages are pinned.
   void take_values_from(int rank, const std::vector<ParameterPage*>& pages);
-
-  void backward_begins() override;
-  void backward_ends(bool /*completed*/) override {}
 
  private:
   struct Plan;
   Plan plan();
-  void agree(const std::vector<NamedParameter>& parameters);
+  void agree(const std::vector<NamedParameter>& parameters,
+             const torch::optim::Optimizer* optimizer);
+  void make_rooms(const std::vector<NamedParameter>& parameters,
+                  torch::optim::Optimizer* optimizer);
+  void drop_rooms();
+  void connect();
+  void begin_backward();
   void move_buffers(torch::nn::Module& model);
   void check_consulted();
   void require_setup(const char* call) const;
+  std::vector<ParameterPage*> pages_of(
+      const std::optional<std::vector<at::Tensor>>& parameters) const;
 
   const EngineConfig& config_;
   std::shared_ptr<World> world_;
@@ -61,8 +70,8 @@ class Engine final : public BackwardListener {
   std::unique_ptr<ParameterPages> pages_;
   std::unique_ptr<ShardedOptimizer> optimizer_;
   std::unique_ptr<Gradients> gradients_;
-  std::unique_ptr<BackwardSubscription> subscription_;
   int64_t steps_ = 0;
+  int open_scopes_ = 0;  // of zero::GatheredParameters
   bool consulted_ = false;
 };
 

@@ -2,8 +2,11 @@
 #include "plugin/engine/model_inventory.h"
 
 #include <sstream>
+#include <typeinfo>
 #include <unordered_map>
 #include <unordered_set>
+
+#include "plugin/paging/paged_storage.h"
 
 namespace zero {
 
@@ -35,6 +38,27 @@ void check_owned(const torch::optim::Optimizer& optimizer, const ImplSet& model)
               ". Build the optimizer from model->parameters() of the model that is set up.");
 }
 
+// A tensor that shares a parameter's storage (a detached copy, a view kept by the module) stays behind when the
+// parameter moves into its page.
+void check_storages(const std::vector<NamedParameter>& parameters) {
+  std::unordered_map<const c10::StorageImpl*, size_t> holders;
+  for (const auto& parameter : parameters) {
+    TORCH_CHECK(paged_storage_of(parameter.tensor) == nullptr, "LibZeRO: parameter '", parameter.name,
+                "' is under another strategy already. Call teardown() on that one first.");
+    ++holders[parameter.tensor.storage().unsafeGetStorageImpl()];
+  }
+  for (const auto& parameter : parameters) {
+    const auto& storage = parameter.tensor.storage();
+    if (parameter.tensor.numel() == 0 ||
+        storage.use_count() <= holders[storage.unsafeGetStorageImpl()])
+      continue;
+    TORCH_WARN("LibZeRO: another tensor shares the memory of parameter '", parameter.name,
+               "' (detach(), data() or a view made before setup). It keeps the old values: make it "
+               "after setup, or in "
+               "forward.");
+  }
+}
+
 }  // namespace
 
 std::vector<NamedParameter> inventory(const torch::nn::Module& model,
@@ -59,6 +83,7 @@ std::vector<NamedParameter> inventory(const torch::nn::Module& model,
   TORCH_CHECK(!parameters.empty(), "LibZeRO: the model has no registered parameter. Register submodules with "
               "register_module and parameters with register_parameter in the module's constructor.");
   if (optimizer != nullptr) check_owned(*optimizer, owned);
+  check_storages(parameters);
   return parameters;
 }
 
@@ -67,6 +92,16 @@ std::string signature(const std::vector<NamedParameter>& parameters) {
   for (const auto& parameter : parameters) {
     text << parameter.name << ' ' << parameter.tensor.sizes() << ' ' << parameter.tensor.dtype()
          << (parameter.trainable ? " trainable" : " frozen") << '\n';
+  }
+  return text.str();
+}
+
+std::string signature(const torch::optim::Optimizer& optimizer) {
+  std::ostringstream text;
+  text << c10::demangle(typeid(optimizer).name()) << '\n';
+  for (const auto& group : optimizer.param_groups()) {
+    text << group.params().size() << " parameters, learning rate " << group.options().get_lr()
+         << '\n';
   }
   return text.str();
 }

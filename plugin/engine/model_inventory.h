@@ -19,5 +19,7 @@ std::vector<NamedParameter> inventory(const torch::nn::Module& model,
 
 // Names, shapes, dtypes and trainability, a line each: equal on ranks that hold the same model.
 std::string signature(const std::vector<NamedParameter>& parameters);
+// Type, groups and learning rates of an optimizer, likewise.
+std::string signature(const torch::optim::Optimizer& optimizer);
 
 }  // namespace zero

@@ -2,8 +2,10 @@
 #include "plugin/gradients/backward_observer.h"
 
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <vector>
 
@@ -25,23 +27,18 @@ class Listeners {
     const std::lock_guard lock(mutex_);
     std::erase(listeners_, &listener);
   }
-  void enter() {
-    const std::lock_guard lock(mutex_);
-    if (running_ == 0) {
-      for (auto* listener : listeners_) listener->backward_begins();
-    }
-    ++running_;
-  }
-  void leave(bool completed) {
-    const std::lock_guard lock(mutex_);
-    if (--running_ > 0) return;
+  void pass_ended(bool completed) {
+    const std::lock_guard lock(mutex_);  // a listener that goes away waits for its last call
     for (auto* listener : listeners_) listener->backward_ends(completed);
   }
+  std::mutex& turn() { return turn_; }
+  std::atomic<bool>& running() { return running_; }
 
  private:
-  std::mutex mutex_;
+  std::mutex turn_;   // held for a whole pass
+  std::mutex mutex_;  // guards what follows
   std::vector<BackwardListener*> listeners_;
-  int running_ = 0;
+  std::atomic<bool> running_{false};
 };
 
 Listeners& listeners() {
@@ -63,16 +60,21 @@ class ObservedEngine final : public Engine {
     const auto run = [&] {
       return inner_.execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
     };
-    if (!accumulate_grad) return run();
-    listeners().enter();
+    const bool inside_another =
+        listeners().running() && torch::autograd::get_current_graph_task_id() != -1;
+    if (!accumulate_grad || inside_another) return run();
+    const std::lock_guard turn(listeners().turn());
+    listeners().running() = true;
     variable_list result;
     try {
       result = run();
     } catch (...) {
-      listeners().leave(false);
+      listeners().running() = false;
+      listeners().pass_ended(false);
       throw;
     }
-    listeners().leave(true);
+    listeners().running() = false;
+    listeners().pass_ended(true);
     return result;
   }
 

@@ -13,9 +13,8 @@ GradientPage::GradientPage(Gradients& owner, ParameterPage& parameters, at::Devi
       entry.storage =
           std::make_unique<PagedStorage>(*this, slice.numel * static_cast<int64_t>(sizeof(float)),
                                          device, "the gradient of '" + slice.parameter.name + "'");
-      entry.view = entry.storage->tensor(slice.parameter.tensor.sizes(),
-                                         slice.parameter.tensor.strides(), 0, at::kFloat,
-                                         /*tagged=*/true);
+      entry.view =
+          entry.storage->tensor(slice.sizes, slice.strides, 0, at::kFloat, /*tagged=*/true);
       ++expected_;
     }
     entries_.push_back(std::move(entry));
@@ -32,8 +31,7 @@ at::Tensor GradientPage::range(const at::Tensor& whole, size_t parameter) const 
 
 at::Tensor GradientPage::shaped(const at::Tensor& whole, size_t parameter) const {
   const auto& slice = layout().parameters[parameter];
-  const auto& tensor = slice.parameter.tensor;
-  return whole.as_strided(tensor.sizes(), tensor.strides(), whole.storage_offset() + slice.offset);
+  return whole.as_strided(slice.sizes, slice.strides, whole.storage_offset() + slice.offset);
 }
 
 void GradientPage::bind(const at::Tensor& whole) {

@@ -5,6 +5,8 @@
 // they are gathered from all shards when an operator touches it and written back to this rank's shard when it was written.
 #pragma once
 
+#include <torch/csrc/autograd/function.h>
+
 #include <memory>
 #include <vector>
 
@@ -25,6 +27,8 @@ class GradientPage final : public Page {
   };
   struct Parameter {
     std::unique_ptr<PagedStorage> storage;
+    // Kept, because the hook that takes the gradient hangs on it and tensors hold it weakly.
+    std::shared_ptr<torch::autograd::Node> accumulator;
     at::Tensor view;  // the `.grad()` that is attached after backward
     Content content = Content::kStale;
     bool attached = false;  // `view` is, or was before this backward, the parameter's `.grad()`

@@ -1,30 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/gradients/gradients.h"
 
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
-
 #include <algorithm>
 #include <sstream>
-#include <utility>
 
 namespace zero {
-
-namespace {
-
-class TakeGradient final : public torch::autograd::PostAccumulateGradHook {
- public:
-  TakeGradient(Gradients& owner, GradientPage& page, size_t parameter)
-      : owner_(owner), page_(page), parameter_(parameter) {}
-  void operator()(const at::Tensor&) override { owner_.arrived(page_, parameter_); }
-
- private:
-  Gradients& owner_;
-  GradientPage& page_;
-  size_t parameter_;
-};
-
-}  // namespace
 
 Gradients::Gradients(ParameterPages& pages, const GradientOptions& options, Buffers& buffers,
                      Ledger& ledger, Communicator& reduce, Control& control,
@@ -37,6 +17,7 @@ Gradients::Gradients(ParameterPages& pages, const GradientOptions& options, Buff
       reductions_(buffers.device()),
       filled_(buffers.device()),
       deposited_(buffers.device()),
+      self_(std::make_shared<Gradients*>(this)),
       subscription_(*this) {
   const bool to_host_memory = options_.home == Place::kHost && buffers_.device().is_cuda();
   const bool sharded_at_once = options_.world_size > 1 && options_.stage >= 2;
@@ -52,12 +33,6 @@ Gradients::Gradients(ParameterPages& pages, const GradientOptions& options, Buff
     ledger.predict(MemoryClass::kGradientHome, home, numel * static_cast<int64_t>(sizeof(float)));
     gradient.home_ = buffers_.allocate(MemoryClass::kGradientHome, home, numel, at::kFloat);
     largest = std::max(largest, page->layout().numel);
-    for (size_t i = 0; i < gradient.entries_.size(); ++i) {
-      if (!gradient.entries_[i].storage) continue;
-      torch::autograd::impl::set_post_acc_grad_hooks(
-          page->layout().parameters[i].parameter.tensor,
-          std::make_unique<TakeGradient>(*this, gradient, i));
-    }
   }
   allocate_norm_scratch();
   for (int i = static_cast<int>(pages_.size()) - 1; i >= 0; --i) order_.push_back(i);
@@ -69,80 +44,83 @@ Gradients::Gradients(ParameterPages& pages, const GradientOptions& options, Buff
 }
 
 Gradients::~Gradients() {
+  *self_ = nullptr;
   clear();
-  for (const auto& page : pages_) {
-    for (size_t i = 0; i < page->entries_.size(); ++i) {
-      if (!page->entries_[i].storage) continue;
-      torch::autograd::impl::set_post_acc_grad_hooks(page->layout().parameters[i].parameter.tensor,
-                                                     nullptr);
-    }
-  }
+  detach();
 }
 
-void Gradients::backward_begins() {
-  const std::lock_guard lock(mutex_);
-  take_back_views();
+void Gradients::begin() {
+  begun_ = true;
   completions_.clear();
   next_ = 0;
-  any_arrived_ = false;
   for (auto& page : pages_) {
     page->arrivals_ = 0;
     page->reduced_ = false;
     for (auto& entry : page->entries_) entry.arrived = false;
   }
+  if (on_begin) on_begin();
+  reconcile();
+  take_back_views();
 }
 
-// `.grad()` must be undefined while autograd runs, or it would add into the gathered view. A view that is gone was
-// cleared by the user.
-void Gradients::take_back_views() {
-  for (const auto& page : pages_) {
+void Gradients::reconcile() {
+  for (auto& page : pages_) {
     for (size_t i = 0; i < page->entries_.size(); ++i) {
-      const auto& entry = page->entries_[i];
+      auto& entry = page->entries_[i];
       if (!entry.storage) continue;
       const auto& parameter = page->layout().parameters[i].parameter;
       const at::Tensor& grad = parameter.tensor.grad();
-      TORCH_CHECK(!grad.defined() || paged_storage_of(grad) == entry.storage.get(), "LibZeRO: the gradient of '",
-                  parameter.name, "' was replaced by another tensor before this backward. Write into it in place "
-                  "(grad().copy_(...), grad().mul_(...)), or clear it with zero_grad().");
+      TORCH_CHECK(!grad.defined() || paged_storage_of(grad) == entry.storage.get(),
+                  "LibZeRO: the gradient of '", parameter.name,
+                  "' was replaced by another tensor. Write into it in place (grad().copy_(...), grad().mul_(...)) "
+                  "after backward, or clear it with zero_grad().");
+      if (!entry.attached) continue;
+      if (grad.defined() && !(cleared_elsewhere && cleared_elsewhere(*page, i))) continue;
+      entry.content = GradientPage::Content::kStale;
+      entry.present = false;
+      entry.attached = false;
+      parameter.tensor.mutable_grad().reset();
     }
   }
+}
+
+void Gradients::accept_changes() {
+  const std::lock_guard lock(mutex_);
+  reconcile();
+}
+
+// `.grad()` is undefined while the sums behind it change.
+void Gradients::take_back_views() {
   release_views(nullptr);
   for (auto& page : pages_) {
     page->holds_sums_ = false;
     for (size_t i = 0; i < page->entries_.size(); ++i) {
       auto& entry = page->entries_[i];
       if (!entry.storage) continue;
-      at::Tensor& grad = page->layout().parameters[i].parameter.tensor.mutable_grad();
-      if (entry.attached &&
-          (!grad.defined() || (cleared_elsewhere && cleared_elsewhere(*page, i)))) {
-        entry.content = GradientPage::Content::kStale;
-        entry.present = false;
-      }
+      page->layout().parameters[i].parameter.tensor.mutable_grad().reset();
       entry.attached = false;
-      grad.reset();
       page->holds_sums_ |= entry.content == GradientPage::Content::kSum || entry.present;
     }
   }
 }
 
-void Gradients::arrived(GradientPage& page, size_t parameter) {
+void Gradients::arrived(GradientPage& page, size_t parameter, const at::Tensor& gradient) {
   at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   const auto& named = page.layout().parameters[parameter].parameter;
-  const at::Tensor gradient = std::exchange(named.tensor.mutable_grad(), at::Tensor());
   TORCH_CHECK(gradient.layout() == at::kStrided, "LibZeRO: the gradient of '", named.name,
               "' is sparse, which cannot be sharded yet. Build the embedding with sparse(false).");
   TORCH_CHECK(!gradient.requires_grad(), "LibZeRO: backward() with create_graph=true would keep the gradient of '",
               named.name, "' as a part of a graph, which cannot be sharded. Use torch::autograd::grad for the inner "
               "derivative.");
-  if (reduced_) undo_reduction();  // only now: a backward of another model changes nothing here
+  if (!begun_) begin();  // not before: another model's pass changes nothing here
+  if (reduced_) undo_reduction();
   if (direct()) {
     add_to_home(page, parameter, gradient);
   } else {
     add_to_bucket(page, parameter, gradient);
   }
   page.entries_[parameter].arrived = true;
-  any_arrived_ = true;
   finished_ = false;
   if (++page.arrivals_ == page.expected_) {
     completions_.push_back(
@@ -250,7 +228,9 @@ void Gradients::zero_stale(GradientPage& page) {
 void Gradients::backward_ends(bool completed) {
   at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
-  if (!direct() && any_arrived_) {
+  if (!begun_) return;  // another model's
+  begun_ = false;
+  if (!direct()) {
     for (const int index : order_) {
       GradientPage& page = *pages_[index];
       if (completed && (!page.reduced_ || page.bucket_ != nullptr)) reduce(page);
@@ -264,7 +244,7 @@ void Gradients::backward_ends(bool completed) {
     }
     if (completed && !order_agreed_) agree_on_order();
   }
-  if (completed && any_arrived_) exchange_presence();
+  if (completed) exchange_presence();
   for (const auto& page : pages_) {
     for (size_t i = 0; i < page->entries_.size(); ++i) {
       auto& entry = page->entries_[i];
@@ -286,7 +266,16 @@ void Gradients::exchange_presence() {
     for (const auto& entry : page->entries_)
       flags.push_back(entry.content == GradientPage::Content::kSum);
   }
-  if (options_.world_size > 1) flags = control_.any(flags);
+  if (options_.world_size > 1) {
+    if (history) {
+      control_.agree("the use of parameters", history(),
+                     "At stage 3 every rank must touch the same parameters in the same order: do "
+                     "on all ranks what some "
+                     "did alone (reading a weight, an extra forward), or open "
+                     "zero::GatheredParameters on all of them.");
+    }
+    flags = control_.any(flags);
+  }
   size_t next = 0;
   for (auto& page : pages_) {
     for (auto& entry : page->entries_) entry.present |= flags[next++] != 0;

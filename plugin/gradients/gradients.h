@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From autograd to reduced shards. A hook takes each gradient as soon as autograd has accumulated it; what is kept until
+// From autograd to reduced shards. A hook takes each gradient before autograd would accumulate it; what is kept until
 // the optimizer's step is the mean over ranks, in fp32, as the stage says: the whole page (stages 0 and 1) or this rank's
 // shard (2 and 3). Several backward passes add up.
 //
@@ -33,8 +33,9 @@ class Gradients final : public BackwardListener {
   Gradients(ParameterPages& pages, const GradientOptions& options, Buffers& buffers, Ledger& ledger,
             Communicator& reduce, Control& control, kernels::ThreadPool& pool);
   ~Gradients();
+  // Puts the hooks on the parameters, which must be in their pages: a change of dtype makes a new accumulator.
+  void attach();
 
-  void backward_begins() override;
   void backward_ends(bool completed) override;
 
   // Completes what backward left for later: reductions below stage 2 and zeros for absent gradients. Collective; does
@@ -43,11 +44,17 @@ class Gradients final : public BackwardListener {
   // Global 2-norm of the mean gradient. Collective.
   double norm();
   void scale(float factor);
+  // Before the gradients are used: clearings since backward count, replacements are refused.
+  void accept_changes();
   // Forgets all gradients; `.grad()` of the parameters becomes undefined.
   void clear();
 
   const std::vector<std::unique_ptr<GradientPage>>& pages() const { return pages_; }
-  // Asked when a backward begins: the user has cleared this parameter's gradient in the optimizer.
+  // Called when the first gradient of a backward pass arrives. May throw: then that backward fails.
+  std::function<void()> on_begin;
+  // A text that must be equal on all ranks at the end of each backward.
+  std::function<std::string()> history;
+  // Asked when a backward begins and before a step: the user has cleared this parameter's gradient in the optimizer.
   std::function<bool(const GradientPage&, size_t parameter)> cleared_elsewhere;
   // Called when it has changed which gradients are present: a backward has ended, or all were cleared.
   std::function<void()> on_presence;
@@ -61,14 +68,21 @@ class Gradients final : public BackwardListener {
   // A copy of the whole mean gradient in the parameter's shape; undefined when there is none. Collective.
   at::Tensor whole(const at::Tensor& parameter);
 
-  // The parameter whose gradient this is, told by the hook.
-  void arrived(GradientPage& page, size_t parameter);
+  // Makes sure that the gradient of this parameter comes here, whatever accumulator autograd has for it.
+  void hook_accumulator(GradientPage& page, size_t parameter);
+  // Told by the hook of a parameter. Any thread.
+  void arrived(GradientPage& page, size_t parameter, const at::Tensor& gradient);
   void pin(GradientPage& page, Access access);
   void unpin(GradientPage& page) noexcept;
 
  private:
   // Homes hold whole pages on the device and gradients are added there directly; else they pass through a bucket.
   bool direct() const { return direct_; }
+  void detach();
+  void begin();
+  // Compares what users see as `.grad()` with what the engine holds: what they have cleared is forgotten, what they
+  // have replaced is refused.
+  void reconcile();
   void take_back_views();
   void add_to_home(GradientPage& page, size_t parameter, const at::Tensor& gradient);
   void add_to_bucket(GradientPage& page, size_t parameter, const at::Tensor& gradient);
@@ -97,8 +111,7 @@ class Gradients final : public BackwardListener {
   Event filled_;     // a bucket has all its gradients
   Event deposited_;  // the last reduction's result is in its home
 
-  std::recursive_mutex
-      mutex_;  // a view's pin may come while the same thread holds it in backward_begins
+  std::recursive_mutex mutex_;  // a view's pin may come while the same thread holds it in begin
   std::vector<std::unique_ptr<GradientPage>> pages_;
   std::unique_ptr<GradientBuckets> buckets_;
   Buffer staging_;                // pinned: where a host home is added to
@@ -107,9 +120,10 @@ class Gradients final : public BackwardListener {
   std::vector<int> completions_;  // pages in order of completion in this backward
   size_t next_ = 0;               // of order_, in this backward
   bool order_agreed_ = false;
-  bool any_arrived_ = false;  // in this backward
-  bool finished_ = true;      // nothing has changed since finish()
-  bool reduced_ = false;      // direct homes hold means, not this rank's sums
+  bool begun_ = false;                // this backward has reached a parameter
+  bool finished_ = true;              // nothing has changed since finish()
+  bool reduced_ = false;              // direct homes hold means, not this rank's sums
+  std::shared_ptr<Gradients*> self_;  // what hooks that outlive us look at
   BackwardSubscription subscription_;
 };
 

@@ -101,6 +101,26 @@ void MasterShard::follow_range(const MasterRange& range) {
   if (split()) part(low_.tensor, range).zero_();
 }
 
+namespace {
+
+at::Tensor fingerprint(const at::Tensor& home) { return home.view(at::kInt).sum(at::kLong); }
+
+}  // namespace
+
+void MasterShard::note_home() {
+  if (split() || !is_home_) noted_ = fingerprint(page_.home());  // else home and master are one
+}
+
+void MasterShard::follow_unseen_writes() {
+  if (!noted_.defined()) return;
+  const at::Tensor same = fingerprint(page_.home()) == noted_;
+  if (is_home_) {
+    low_.tensor.mul_(same);
+  } else if (!same.item<bool>()) {
+    for (const auto& range : ranges_) follow_range(range);
+  }
+}
+
 void MasterShard::publish() {
   if (!is_home_) {
     at::Tensor(page_.home()).copy_(compute_weights(), /*non_blocking=*/true);

@@ -39,6 +39,10 @@ class MasterShard {
   void follow(const at::Tensor& new_shard);
   // The same where it is not known any more what was changed: masters of this range become the compute weights.
   void follow_range(const MasterRange& range);
+  // Writes past the dispatcher's sight (raw pointers, `.data()`) into a home that stays: notes its contents, and follows
+  // in all ranges when they are no longer what was noted. Without a wait of the host where the masters are on the device.
+  void note_home();
+  void follow_unseen_writes();
   // Copies the master's values into the home, if they are two.
   void publish();
 
@@ -68,6 +72,7 @@ class MasterShard {
   Buffer low_;                              // int16 [shard]
   Buffer moment1_, moment2_, max_moment2_;  // fp32 [shard]
   Buffer scale_;                            // one float on the device
+  at::Tensor noted_;                        // sum over the bits of the home, int64, on the device
   Event published_;
 };
 

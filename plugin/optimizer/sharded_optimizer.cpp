@@ -29,8 +29,6 @@ ShardedOptimizer::ShardedOptimizer(torch::optim::Optimizer& optimizer, Parameter
       options_(options),
       pool_(pool),
       rule_(rule_of(optimizer)) {
-  TORCH_CHECK(optimizer.state().empty(), "LibZeRO: the optimizer has state of earlier steps (", optimizer.state().size(),
-              " parameters), which setup would lose. Call zero::Strategy::setup before the first step.");
   const auto groups = groups_of(optimizer);
   const StateNeeds needs = rule_->needs(optimizer);
   for (const auto& page : pages.all()) {
@@ -49,13 +47,29 @@ ShardedOptimizer::ShardedOptimizer(torch::optim::Optimizer& optimizer, Parameter
     page->on_written = [shard = entry->shard.get()](const at::Tensor& values) {
       shard->follow(values);
     };
+    page->on_rewritten = [entry = entry.get()](size_t parameter) {
+      entry->shard->follow_range(entry->entries[entry->entry_of[parameter]].range);
+    };
+    entry->entry_of.resize(page->layout().parameters.size());
+    for (size_t i = 0; i < entry->entries.size(); ++i)
+      entry->entry_of[entry->entries[i].range.parameter] = i;
+    by_page_.resize(pages.all().size());
+    by_page_[page->id()] = entry.get();
     entries_.push_back(std::move(entry));
   }
 }
 
 ShardedOptimizer::~ShardedOptimizer() {
-  for (auto& page : entries_) page->shard->page().on_written = nullptr;
-  if (!optimizer_is_alive()) return;
+  for (auto& page : entries_) {
+    page->shard->page().on_written = nullptr;
+    page->shard->page().on_rewritten = nullptr;
+  }
+  if (!optimizer_is_alive() || !groups_are_ours()) return;
+  for (const auto& page : entries_) {
+    for (const auto& entry : page->entries) {
+      if (entry.view) optimizer_.state().erase(entry.view->tensor().unsafeGetTensorImpl());
+    }
+  }
   for (size_t group = 0; group < user_parameters_.size(); ++group) {
     optimizer_.param_groups()[group].params() = user_parameters_[group];
   }
@@ -82,13 +96,15 @@ void ShardedOptimizer::connect(Gradients& gradients) {
           *page.shard, entry.range, parameter.name, [this, &page] { follow_writes(page); },
           [this, &page] {
             plain_step_seen_ = true;
+            if (page.shard->page().stale()) return;
+            outdate_graphs(page);
             page.shard->page().mark_stale([this, &page] { publish(page); });
           });
       entry.gradient = std::make_unique<MasterGradient>(gradients, *gradients.pages()[i],
                                                         *page.shard, entry.range, parameter.name);
       masters.emplace(parameter.tensor.unsafeGetTensorImpl(), entry.view->tensor());
     }
-    note_versions(page);
+    note_contents(page);
   }
   for (auto& group : optimizer_.param_groups()) {
     user_parameters_.push_back(group.params());
@@ -118,31 +134,35 @@ void ShardedOptimizer::attach_gradients(Gradients& gradients) {
 }
 
 bool ShardedOptimizer::cleared(const ParameterPage& page, size_t parameter) const {
-  for (const auto& candidate : entries_) {
-    if (&candidate->shard->page() != &page) continue;
-    for (const auto& entry : candidate->entries) {
-      if (entry.range.parameter == parameter) return !entry.view->tensor().grad().defined();
-    }
-  }
-  return false;
+  const PageEntry& candidate = *by_page_[page.id()];
+  return !candidate.entries[candidate.entry_of[parameter]].view->tensor().grad().defined();
 }
 
 void ShardedOptimizer::follow_writes(PageEntry& page) {
   ParameterPage& parameters = page.shard->page();
-  parameters.freshen();
+  if (parameters.stale())
+    return;  // masters are newer: no operator has touched the parameters since
   if (!parameters.permanent()) {
     pages_.residency()->write_back(parameters);
     return;
   }
+  bool seen = false;
   for (const auto& entry : page.entries) {
-    if (parameter_of(page, entry).tensor._version() != entry.version)
-      page.shard->follow_range(entry.range);
+    if (parameter_of(page, entry).tensor._version() == entry.version) continue;
+    page.shard->follow_range(entry.range);
+    seen = true;
   }
-  note_versions(page);
+  if (seen) {
+    note_contents(page);
+  } else {
+    page.shard->follow_unseen_writes();
+  }
 }
 
-void ShardedOptimizer::note_versions(PageEntry& page) {
+void ShardedOptimizer::note_contents(PageEntry& page) {
+  if (!page.shard->page().permanent()) return;
   for (auto& entry : page.entries) entry.version = parameter_of(page, entry).tensor._version();
+  page.shard->note_home();
 }
 
 void ShardedOptimizer::publish(PageEntry& page) {
@@ -150,6 +170,14 @@ void ShardedOptimizer::publish(PageEntry& page) {
   if (!parameters.permanent()) pages_.residency()->invalidate(parameters);
   page.shard->publish();
   pages_.refresh(parameters);
+  note_contents(page);
+}
+
+// As after an optimizer of LibTorch, a graph that saved the old values must not be used again.
+void ShardedOptimizer::outdate_graphs(const PageEntry& page) const {
+  for (const auto& entry : page.entries) {
+    parameter_of(page, entry).tensor.unsafeGetTensorImpl()->bump_version();
+  }
 }
 
 bool ShardedOptimizer::optimizer_is_alive() const {
@@ -157,6 +185,15 @@ bool ShardedOptimizer::optimizer_is_alive() const {
     for (const auto& entry : page->entries) {
       if (entry.view && entry.view->tensor().use_count() < 2) return false;
     }
+  }
+  return true;
+}
+
+bool ShardedOptimizer::groups_are_ours() const {
+  const auto& groups = optimizer_.param_groups();
+  if (groups.size() != user_parameters_.size()) return false;
+  for (size_t group = 0; group < groups.size(); ++group) {
+    if (groups[group].params().size() != user_parameters_[group].size()) return false;
   }
   return true;
 }
@@ -172,8 +209,14 @@ void ShardedOptimizer::check_frozen() const {
 void ShardedOptimizer::step(Gradients& gradients, float scale) {
   TORCH_CHECK(optimizer_is_alive(), "LibZeRO: the optimizer that was given to setup is gone, or its groups were replaced. "
               "Keep it alive as long as the strategy, or call teardown() and setup() with the new one.");
+  TORCH_CHECK(groups_are_ours(), "LibZeRO: the optimizer's parameter groups have changed since setup (it was moved, or "
+              "a group or parameter was added). Call teardown(), then setup() again.");
   check_frozen();
-  for (auto& page : entries_) follow_writes(*page);
+  if (pages_.residency() != nullptr) pages_.residency()->require_unpinned();
+  for (auto& page : entries_) {
+    page->shard->page().freshen();
+    follow_writes(*page);
+  }
   for (size_t i = 0; i < entries_.size(); ++i) {
     PageEntry& page = *entries_[i];
     const GradientPage& gradient = *gradients.pages()[i];
@@ -188,6 +231,7 @@ void ShardedOptimizer::step(Gradients& gradients, float scale) {
     }
     if (!page.shard->page().permanent()) pages_.residency()->invalidate(page.shard->page());
     page.shard->update(options_.isa, pool_, gradients.shard(gradient), segments, scale);
+    outdate_graphs(page);
     publish(page);
   }
 }

@@ -21,7 +21,7 @@ struct ShardedOptimizerOptions {
 
 class ShardedOptimizer {
  public:
-  // Books masters and state; the optimizer is not touched yet. Throws when it has been stepped before.
+  // Books masters and state; the optimizer is not touched yet.
   ShardedOptimizer(torch::optim::Optimizer& optimizer, ParameterPages& pages,
                    const ShardedOptimizerOptions& options, Buffers& buffers, Ledger& ledger,
                    kernels::ThreadPool& pool);
@@ -49,6 +49,7 @@ class ShardedOptimizer {
   struct PageEntry {
     std::unique_ptr<MasterShard> shard;
     std::vector<Entry> entries;
+    std::vector<size_t> entry_of;  // by index into PageLayout::parameters
   };
 
   const NamedParameter& parameter_of(const PageEntry& page, const Entry& entry) const;
@@ -56,12 +57,15 @@ class ShardedOptimizer {
   bool cleared(const ParameterPage& page, size_t parameter) const;
   // Masters follow what the user has written into the page's parameters in place.
   void follow_writes(PageEntry& page);
-  void note_versions(PageEntry& page);
+  void note_contents(PageEntry& page);
+  void outdate_graphs(const PageEntry& page) const;
   // Makes compute weights from masters.
   void publish(PageEntry& page);
   void check_frozen() const;
   // Nothing tells us that the user's optimizer was destroyed, but with it go its handles to the masters.
   bool optimizer_is_alive() const;
+  // Its groups hold as many parameters as at setup.
+  bool groups_are_ours() const;
 
   torch::optim::Optimizer& optimizer_;
   ParameterPages& pages_;
@@ -69,6 +73,7 @@ class ShardedOptimizer {
   kernels::ThreadPool& pool_;
   std::unique_ptr<UpdateRule> rule_;
   std::vector<std::unique_ptr<PageEntry>> entries_;
+  std::vector<PageEntry*> by_page_;                       // by page id; null for frozen pages
   std::vector<std::vector<at::Tensor>> user_parameters_;  // per group, to give back
   bool plain_step_seen_ = false;
   std::vector<at::Tensor> frozen_;  // in a group, but without gradients at setup

@@ -37,7 +37,8 @@ class UpdateRule {
                        kernels::Segment& segment) const = 0;
 };
 
-// Throws for an optimizer whose update has no kernel, with the ones that have.
+// Throws for an optimizer whose update has no kernel, with the ones that have, and for one that has been stepped before:
+// its state would be lost.
 std::unique_ptr<UpdateRule> rule_of(const torch::optim::Optimizer& optimizer);
 
 }  // namespace zero

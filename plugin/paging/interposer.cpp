@@ -61,29 +61,33 @@ void send_below_autograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys
   op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
 }
 
-}  // namespace
-
-void install_interposer() {
-  // Reachable and never destroyed: tagged tensors may outlive every static object.
-  static torch::Library* const every_operator = [] {
-    auto* library = new torch::Library(torch::Library::IMPL, "_", kPagedKey, __FILE__, __LINE__);
-    library->fallback(torch::CppFunction::makeFromBoxedFunction<&interpose>());
-    return library;
-  }();
-  static torch::Library* const recurrent_layers = [] {
-    auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradCUDA,
-                                       __FILE__, __LINE__);
+struct Libraries {
+  Libraries()
+      : all(torch::Library::IMPL, "_", kPagedKey, __FILE__, __LINE__),
+        recurrent(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradCUDA, __FILE__,
+                  __LINE__) {
+    all.fallback(torch::CppFunction::makeFromBoxedFunction<&interpose>());
     for (const char* name : {"lstm", "gru", "rnn_tanh", "rnn_relu"}) {
       for (const char* form : {".input", ".data"}) {
-        library->impl((std::string(name) += form).c_str(),
-                      torch::CppFunction::makeFromBoxedFunction<&send_below_autograd>());
+        recurrent.impl((std::string(name) += form).c_str(),
+                       torch::CppFunction::makeFromBoxedFunction<&send_below_autograd>());
       }
     }
-    return library;
-  }();
-  (void)every_operator;
-  (void)recurrent_layers;
-}
+  }
+  torch::Library all;
+  torch::Library recurrent;
+};
+
+// Never destroyed: tagged tensors may outlive every static object. In static memory, so that it is no leak.
+union InstalledForGood {
+  InstalledForGood() : libraries() {}
+  ~InstalledForGood() {}
+  Libraries libraries;
+};
+
+}  // namespace
+
+void install_interposer() { static const InstalledForGood interposer; }
 
 PinScope::~PinScope() {
   for (auto page = pages_.rbegin(); page != pages_.rend(); ++page) (*page)->unpin();

@@ -85,9 +85,16 @@ class Planner {
     storage.numel = source.numel();
     for (const auto& parameter : group.parameters) {
       storage.what += (storage.what.empty() ? "'" : ", '") + parameter.name + "'";
-      page.parameters.push_back({parameter, static_cast<int>(page.storages.size()),
-                                 page.numel + parameter.tensor.storage_offset(),
-                                 parameter.tensor.numel()});
+      const at::Tensor& tensor = parameter.tensor;
+      ParameterSlice slice;
+      slice.parameter = parameter;
+      slice.storage = static_cast<int>(page.storages.size());
+      slice.offset = page.numel + tensor.storage_offset();
+      slice.numel = tensor.numel();
+      slice.sizes = tensor.sizes().vec();
+      slice.strides = tensor.strides().vec();
+      slice.storage_offset = tensor.storage_offset();
+      page.parameters.push_back(std::move(slice));
     }
     page.numel += round_up(storage.numel, kAlignment / element);
     page.storages.push_back(std::move(storage));

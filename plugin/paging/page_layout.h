@@ -22,6 +22,10 @@ struct ParameterSlice {
   int storage = 0;     // index into PageLayout::storages
   int64_t offset = 0;  // elements from the beginning of the page
   int64_t numel = 0;
+  // Geometry inside its storage, as it was at setup. The tensor itself may be given another storage at any time.
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  int64_t storage_offset = 0;
 };
 
 struct StorageSlice {

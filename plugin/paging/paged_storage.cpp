@@ -8,18 +8,31 @@ namespace zero {
 
 namespace {
 
-// StorageImpl can be told to throw on raw access but has no public way back. An explicit instantiation may name a
-// private member, which is the one door the language leaves open.
+// StorageImpl can be told to throw on raw access but has no public way back, and a DataPtr cannot be given other bytes
+// without a new owner. An explicit instantiation may name a private member, which is the one door the language leaves
+// open.
 template <class Key, auto Member>
 struct PrivateMember {
   friend constexpr auto private_member(Key) { return Member; }
 };
 struct ThrowsOnAccess {};
+struct Owned {};
+struct Bytes {};
 constexpr auto private_member(ThrowsOnAccess);
+constexpr auto private_member(Owned);
+constexpr auto private_member(Bytes);
 template struct PrivateMember<ThrowsOnAccess, &c10::StorageImpl::throw_on_immutable_data_ptr_>;
+template struct PrivateMember<Owned, &at::DataPtr::ptr_>;
+template struct PrivateMember<Bytes, &c10::detail::UniqueVoidPtr::data_>;
 
 void set_throws_on_access(c10::StorageImpl& storage, bool throws) {
   storage.*private_member(ThrowsOnAccess{}) = throws;
+}
+
+// Deleter and context are left alone: another thread may be looking for the entry.
+void set_bytes(c10::StorageImpl& storage, void* data) {
+  auto& owned = storage._mutable_data_ptr_no_checks().*private_member(Owned{});
+  owned.*private_member(Bytes{}) = data;
 }
 
 // The bytes belong to the page; a DataPtr with this deleter marks the storage as paged and leads to its entry.
@@ -36,6 +49,7 @@ PagedStorage::PagedStorage(Page& page, int64_t nbytes, at::Device device, std::s
       "LibZeRO: the bytes of " + what_ +
       " are not in memory now, so they cannot be read by a raw pointer. Open a "
       "zero::GatheredParameters scope around this access.");
+  storage_->set_data_ptr_noswap(at::DataPtr(nullptr, this, &keep_bytes, device));
   release();
 }
 
@@ -47,12 +61,12 @@ PagedStorage::~PagedStorage() {
 
 void PagedStorage::bind(void* data) {
   set_throws_on_access(*storage_, false);
-  storage_->set_data_ptr_noswap(at::DataPtr(data, this, &keep_bytes, device_));
+  set_bytes(*storage_, data);
 }
 
 void PagedStorage::release() {
   set_throws_on_access(*storage_, true);
-  storage_->set_data_ptr_noswap(at::DataPtr(nullptr, this, &keep_bytes, device_));
+  set_bytes(*storage_, nullptr);
 }
 
 void PagedStorage::detach(at::DataPtr data) {
@@ -65,6 +79,7 @@ void PagedStorage::detach(at::DataPtr data) {
 
 at::Tensor PagedStorage::tensor(at::IntArrayRef sizes, at::IntArrayRef strides, int64_t offset,
                                 at::ScalarType dtype, bool tagged) const {
+  const c10::InferenceMode normal(false);
   const at::Tensor plain = at::empty({0}, at::TensorOptions().dtype(dtype).device(device_));
   auto keys = plain.unsafeGetTensorImpl()->key_set();
   if (tagged) keys = keys.add(kPagedKey);

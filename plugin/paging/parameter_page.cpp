@@ -28,20 +28,61 @@ void ParameterPage::mark_stale(std::function<void()> refresh) {
 }
 
 void ParameterPage::freshen() {
-  if (!stale_.load(std::memory_order_acquire)) return;
+  if (!stale()) return;
   const std::lock_guard lock(stale_mutex_);
-  if (!stale_.load()) return;
+  if (!stale()) return;
   refresh_();
   if (permanent_) set_tagged(false);
   stale_.store(false, std::memory_order_release);
 }
 
 void ParameterPage::set_tagged(bool tagged) {
-  at::NoGradGuard no_grad;
+  for (const auto& slice : layout_.parameters) point_at_page(slice, tagged);
+}
+
+void ParameterPage::point_at_page(const ParameterSlice& slice, bool tagged) {
+  // Not under inference mode: the parameter would become an inference tensor for good.
+  const c10::InferenceMode normal(false);
+  const at::NoGradGuard no_grad;
+  at::Tensor parameter = slice.parameter.tensor;
+  parameter.set_data(storages_[slice.storage]->tensor(slice.sizes, slice.strides,
+                                                      slice.storage_offset, layout_.dtype, tagged));
+}
+
+bool ParameterPage::holds(const ParameterSlice& slice) const {
+  return slice.parameter.tensor.storage().unsafeGetStorageImpl() ==
+         storages_[slice.storage]->impl();
+}
+
+void ParameterPage::untag() {
   for (const auto& slice : layout_.parameters) {
-    at::Tensor parameter = slice.parameter.tensor;
-    parameter.set_data(storages_[slice.storage]->tensor(
-        parameter.sizes(), parameter.strides(), parameter.storage_offset(), layout_.dtype, tagged));
+    if (holds(slice)) point_at_page(slice, false);
+  }
+}
+
+void ParameterPage::reclaim() {
+  for (size_t i = 0; i < layout_.parameters.size(); ++i) {
+    const ParameterSlice& slice = layout_.parameters[i];
+    if (holds(slice)) continue;
+    const at::Tensor& parameter = slice.parameter.tensor;
+    // A load writes another dtype's bytes under a tensor that keeps its own: twice as many bytes as it can be.
+    const auto dense = static_cast<size_t>(slice.numel) * parameter.element_size();
+    const bool foreign_bytes = layout_.dtype == at::kBFloat16 && parameter.storage_offset() == 0 &&
+                               parameter.storage().nbytes() == 2 * dense;
+    TORCH_CHECK(parameter.sizes() == slice.sizes && parameter.scalar_type() == layout_.dtype && !foreign_bytes,
+                "LibZeRO: after setup the storage of '", slice.parameter.name, "' was replaced by one of sizes ",
+                parameter.sizes(), ", ", parameter.scalar_type(), ", ", parameter.storage().nbytes(),
+                " bytes, which does not fit its page of ", layout_.dtype,
+                ". Load, resize or convert the model before setup, or copy_ values into the parameter.");
+    const at::NoGradGuard no_grad;
+    const at::Tensor values = parameter.detach().clone();
+    point_at_page(slice, !permanent_);
+    // Into the page's own bytes: a write through the parameter would outdate the graph that has just used the values.
+    pin(Access::kWrite);
+    whole_.as_strided(slice.sizes, slice.strides, whole_.storage_offset() + slice.offset)
+        .copy_(values);
+    unpin();
+    if (permanent_ && on_rewritten) on_rewritten(i);
   }
 }
 

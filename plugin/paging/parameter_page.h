@@ -42,18 +42,28 @@ class ParameterPage final : public Page {
   void mark_stale(std::function<void()> refresh);
   // Refreshes now if the page is stale.
   void freshen();
+  bool stale() const { return stale_.load(std::memory_order_acquire); }
+  // A parameter that was given another storage (set_data, set_, vector_to_parameters, a load) comes back to the page
+  // with its new values. Throws with its name when they do not fit. Cheap when nothing has happened.
+  void reclaim();
   // As pin(kRead), with memory of its own where the byte budget has no room.
   void pin_beyond_budget();
 
   // Called when values written in place are about to replace those of the home: the new shard, before the home takes
   // it. The owner of master weights follows them here.
   std::function<void(const at::Tensor& shard)> on_written;
+  // The same for one parameter of a page that stays whole; the new values are in the home.
+  std::function<void(size_t parameter)> on_rewritten;
 
  private:
   friend class Residency;
   friend class ParameterPages;
   // Points every parameter at the page. Its TensorImpl, gradient accumulator and hooks stay.
   void set_tagged(bool tagged);
+  void point_at_page(const ParameterSlice& slice, bool tagged);
+  bool holds(const ParameterSlice& slice) const;
+  // For good: the parameters that are still ours stay at the page's storages as plain tensors.
+  void untag();
 
   const int id_;
   PageLayout layout_;

@@ -123,8 +123,13 @@ void ParameterPages::refresh(ParameterPage& page) {
   if (page.permanent() && options_.shard.count > 1) gather_.all_gather(page.whole_, page.home_);
 }
 
+void ParameterPages::reclaim() {
+  for (const auto& page : pages_) page->reclaim();
+}
+
 void ParameterPages::hand_back() {
-  at::NoGradGuard no_grad;
+  const c10::InferenceMode normal(false);
+  const at::NoGradGuard no_grad;
   if (residency_) {
     residency_->write_back();
     residency_->invalidate();
@@ -142,7 +147,7 @@ void ParameterPages::hand_back() {
       }
     }
     const auto element = static_cast<int64_t>(c10::elementSize(layout.dtype));
-    page->set_tagged(false);
+    page->untag();
     for (size_t i = 0; i < page->storages_.size(); ++i) {
       // The page's memory lives as long as the last of its storages.
       auto* const owner = new at::Tensor(whole);

@@ -38,6 +38,9 @@ class ParameterPages {
   // values. `on_shard` sees each page's shard in the parameters' original precision before it is rounded.
   void adopt(const std::function<void(ParameterPage&, const at::Tensor& exact_shard)>& on_shard);
 
+  // ParameterPage::reclaim() for all.
+  void reclaim();
+
   // Gives every parameter a plain storage of its own with its whole values. Collective.
   void hand_back();
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <sstream>
 
 namespace zero {
 
@@ -95,6 +96,12 @@ void Residency::bring_in(ParameterPage& page, Room room, const Lock& lock) {
       gather_->all_gather(whole, own);
     }
     page.ready_.record();
+    if (options_.world_size > 1) {
+      constexpr uint64_t kPrime = 1099511628211U;  // FNV-1a
+      order_ = (order_ ^ static_cast<uint64_t>(page.id() + 1)) * kPrime;
+      ++gathered_;
+      last_gathered_ = page.id();
+    }
   } catch (...) {
     give_room(page, lock);
     throw;
@@ -202,18 +209,38 @@ void Residency::invalidate(ParameterPage& page) {
 
 void Residency::forget(ParameterPage& page, const Lock& lock) {
   if (!page.whole_.defined()) return;
+  require_unpinned(page, lock);
+  // A copy from a host home may be under way, and the home is about to change.
+  page.ready_.synchronize();
+  page.dirty_ = false;
+  drop(page, lock);
+}
+
+void Residency::require_unpinned() const {
+  const Lock lock(mutex_);
+  for (const ParameterPage* page : pages_) {
+    if (page != nullptr) require_unpinned(*page, lock);
+  }
+}
+
+void Residency::require_unpinned(const ParameterPage& page, const Lock&) const {
   TORCH_CHECK(page.pins_ == 0, "LibZeRO: ", page.storages_.front()->what(),
               " is in use by an operator or a zero::GatheredParameters scope, so it cannot be updated now. Close the "
               "scope before the step.");
-  page.ready_
-      .synchronize();  // a copy from a host home may be under way, and the home is about to change
-  page.dirty_ = false;
-  drop(page, lock);
 }
 
 PagingCounters Residency::counters() const {
   const Lock lock(mutex_);
   return counters_;
+}
+
+std::string Residency::order() const {
+  const Lock lock(mutex_);
+  std::ostringstream text;
+  text << gathered_ << " pages gathered, in order " << std::hex << order_;
+  if (last_gathered_ >= 0)
+    text << ", the last one for " << pages_[last_gathered_]->storages_.front()->what();
+  return text.str();
 }
 
 std::string Residency::pinned_names(const Lock&) const {

@@ -45,8 +45,13 @@ class Residency {
   // Forgets what is resident, without writing back: the homes have changed, or are about to. No page may be pinned.
   void invalidate();
   void invalidate(ParameterPage& page);
+  // Throws when a page is pinned, with its name.
+  void require_unpinned() const;
 
   PagingCounters counters() const;
+  // Which pages were gathered from all ranks, and in which order, as a short text that is equal on ranks that did the
+  // same.
+  std::string order() const;
   int64_t budget() const { return options_.budget; }
 
  private:
@@ -64,6 +69,7 @@ class Residency {
   void carry_home(ParameterPage& page, const Lock& lock);
   void drop(ParameterPage& page, const Lock& lock);
   void forget(ParameterPage& page, const Lock& lock);
+  void require_unpinned(const ParameterPage& page, const Lock& lock) const;
   std::string pinned_names(const Lock& lock) const;
 
   ResidencyOptions options_;
@@ -78,6 +84,9 @@ class Residency {
   std::vector<ParameterPage*> pages_;  // by id; nullptr for permanent pages
   uint64_t clock_ = 0;
   PagingCounters counters_;
+  uint64_t order_ = 0;  // fingerprint of the gathered pages
+  int64_t gathered_ = 0;
+  int last_gathered_ = -1;
 };
 
 }  // namespace zero

@@ -115,16 +115,13 @@ double Control::max(double value) {
   return result;
 }
 
-void Control::agree(std::string_view what, const std::string& value) {
+void Control::agree(std::string_view what, const std::string& value, std::string_view remedy) {
   const auto values = exchange("agree on '" + std::string(what) + "'", value);
   if (std::all_of(values.begin(), values.end(), [&](const auto& v) { return v == values[0]; })) {
     return;
   }
   std::ostringstream text;
-  text << "zero: the ranks disagree on " << what << ".\n"
-       << describe_difference(values)
-       << "Start every rank with the same program, flags, files and environment, and seed "
-          "whatever differs.";
+  text << "zero: the ranks disagree on " << what << ".\n" << describe_difference(values) << remedy;
   throw RankMismatch(text.str());
 }
 

@@ -28,6 +28,10 @@ class RankMismatch : public c10::Error {
 
 class Control {
  public:
+  static constexpr std::string_view kSameStart =
+      "Start every rank with the same program, flags, files and environment, and seed whatever "
+      "differs.";
+
   explicit Control(CommunicatorOptions options, const c10::intrusive_ptr<c10d::Store>& store);
 
   void barrier(std::string_view where);
@@ -41,7 +45,7 @@ class Control {
   double max(double value);
   // Throws RankMismatch on every rank unless all gave the same value: what differs, who holds which
   // value, what to do. Long texts are shown from their first difference on.
-  void agree(std::string_view what, const std::string& value);
+  void agree(std::string_view what, const std::string& value, std::string_view remedy = kSameStart);
   // If any rank brings an error, every rank throws one text that names the ranks; no rank is left
   // waiting.
   void raise_together(const std::optional<std::string>& my_error);

@@ -97,13 +97,16 @@ class Strategy {
   int world_size() const;
   // Bytes by class, predicted, booked and real. See memory_report.h.
   MemoryReport memory_report() const;
-  // Puts the model back: whole parameters, plain storages, no hooks. The destructor does the same unless the stack is
-  // unwinding.
+  // Puts the model back: whole parameters in the compute precision, plain storages, no hooks; the optimizer gets its
+  // parameters back, without state. The destructor does the same, unless an exception unwinds and other ranks would be
+  // needed.
   void teardown();
 
  private:
   friend class GatheredParameters;
   explicit Strategy(std::unique_ptr<EngineConfig> config);
+  Engine& engine() const;
+  void end() noexcept;
   std::unique_ptr<EngineConfig> config_;  // rooms of the engine refer to it
   std::unique_ptr<Engine> engine_;
 };
@@ -126,6 +129,9 @@ class GatheredParameters {
 
  private:
   struct Scope;
+  static std::unique_ptr<Scope> open(Strategy& strategy,
+                                     const std::optional<std::vector<at::Tensor>>& parameters,
+                                     std::optional<int> modifier_rank);
   std::unique_ptr<Scope> scope_;
 };
 

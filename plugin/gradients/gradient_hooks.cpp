@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where gradients come in: hooks on the parameters' accumulators.
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <vector>
+
+#include "plugin/gradients/gradients.h"
+
+namespace zero {
+
+namespace {
+
+// Hangs on a parameter's accumulator, behind all hooks of the user, and leaves autograd nothing to accumulate: `.grad` is
+// ours alone, and passes of several threads cannot meet in it. (LibTorch runs its hook *after* accumulation outside of
+// the lock that guards `.grad`.)
+class TakeGradient final : public torch::autograd::FunctionPreHook {
+ public:
+  TakeGradient(Gradients& owner, GradientPage& page, size_t parameter)
+      : owner_(owner), page_(page), parameter_(parameter) {}
+  torch::autograd::variable_list operator()(
+      const torch::autograd::variable_list& gradients) override {
+    if (gradients[0].defined()) owner_.arrived(page_, parameter_, gradients[0]);
+    return {at::Tensor()};
+  }
+
+ private:
+  Gradients& owner_;
+  GradientPage& page_;
+  size_t parameter_;
+};
+
+// Hangs on the parameter itself. set_ gives a parameter a new accumulator, without hooks: torch::load does that.
+class FollowAccumulator final : public torch::autograd::FunctionPreHook {
+ public:
+  FollowAccumulator(std::shared_ptr<Gradients*> owner, GradientPage& page, size_t parameter)
+      : owner_(std::move(owner)), page_(page), parameter_(parameter) {}
+  torch::autograd::variable_list operator()(
+      const torch::autograd::variable_list& gradients) override {
+    if (*owner_ != nullptr) (*owner_)->hook_accumulator(page_, parameter_);
+    return gradients;
+  }
+
+ private:
+  std::shared_ptr<Gradients*>
+      owner_;  // empty once the owner is gone: LibTorch cannot remove a single hook
+  GradientPage& page_;
+  size_t parameter_;
+};
+
+}  // namespace
+
+void Gradients::attach() {
+  for (auto& page : pages_) {
+    for (size_t i = 0; i < page->entries_.size(); ++i) {
+      if (!page->entries_[i].storage) continue;
+      hook_accumulator(*page, i);
+      torch::autograd::impl::add_hook(page->layout().parameters[i].parameter.tensor,
+                                      std::make_unique<FollowAccumulator>(self_, *page, i));
+    }
+  }
+}
+
+void Gradients::hook_accumulator(GradientPage& page, size_t parameter) {
+  const std::lock_guard lock(mutex_);
+  auto& entry = page.entries_[parameter];
+  const auto accumulator =
+      torch::autograd::impl::grad_accumulator(page.layout().parameters[parameter].parameter.tensor);
+  if (accumulator == entry.accumulator) return;
+  accumulator->add_pre_hook(std::make_unique<TakeGradient>(*this, page, parameter));
+  entry.accumulator = accumulator;
+}
+
+void Gradients::detach() {
+  for (const auto& page : pages_) {
+    for (auto& entry : page->entries_) {
+      if (!entry.accumulator) continue;
+      std::erase_if(entry.accumulator->pre_hooks(), [](const auto& hook) {
+        return dynamic_cast<const TakeGradient*>(hook.get()) != nullptr;
+      });
+    }
+  }
+}
+
+}  // namespace zero
