@@ -41,7 +41,8 @@ Strategy::~Strategy() { end(); }
 
 void Strategy::end() noexcept {
   if (!engine_) return;
-  // While an exception unwinds, other ranks may be elsewhere: a collective here could wait for ever.
+  // While an exception unwinds, other ranks may be elsewhere: a collective here could wait for
+  // ever.
   if (std::uncaught_exceptions() > 0 && !engine_->can_tear_down_alone()) {
     TORCH_WARN("LibZeRO: an exception ends this strategy; the model's parameters end with it.");
   } else {
@@ -107,8 +108,8 @@ std::unique_ptr<GatheredParameters::Scope> GatheredParameters::open(
     Strategy& strategy, const std::optional<std::vector<at::Tensor>>& parameters,
     std::optional<int> modifier_rank) {
   TORCH_CHECK(!modifier_rank || (*modifier_rank >= 0 && *modifier_rank < strategy.world_size()),
-              "LibZeRO: the modifier rank of zero::GatheredParameters is ", modifier_rank.value_or(-1),
-              ", but there are ", strategy.world_size(), " ranks.");
+              "LibZeRO: the modifier rank of zero::GatheredParameters is ",
+              modifier_rank.value_or(-1), ", but there are ", strategy.world_size(), " ranks.");
   Engine& engine = strategy.engine();
   return std::unique_ptr<Scope>(new Scope{engine, engine.open_scope(parameters), modifier_rank});
 }

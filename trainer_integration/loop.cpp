@@ -71,8 +71,7 @@ class Loop {
       if (is_due(options_.log_every()) || (step == 1 && options_.log_every() > 0)) log();
       if (is_due(options_.validate_every())) validate();
     }
-    TORCH_CHECK(summary_.steps > 0,
-                "Trainer: the data ended before the first step. A step takes ",
+    TORCH_CHECK(summary_.steps > 0, "Trainer: the data ended before the first step. A step takes ",
                 target_.accumulation_steps, " micro-batches, the source gave ",
                 summary_.unused_micro_batches,
                 "; give more data or lower gradient_accumulation_steps");

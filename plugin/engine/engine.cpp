@@ -23,10 +23,14 @@ at::DeviceType device_type(DeviceChoice choice) {
       return at::kCPU;
     case DeviceChoice::kCuda:
 #ifndef LIBZERO_CUDA
-      TORCH_CHECK(false, "LibZeRO: device is set to cuda, but this LibZeRO was built without CUDA. Build it where nvcc "
-                         "and a CUDA LibTorch are, or set device to cpu.");
+      TORCH_CHECK(false,
+                  "LibZeRO: device is set to cuda, but this LibZeRO was built without CUDA. Build "
+                  "it where nvcc "
+                  "and a CUDA LibTorch are, or set device to cpu.");
 #endif
-      TORCH_CHECK(available, "LibZeRO: device is set to cuda, but no GPU can be used here. Set device to cpu or auto.");
+      TORCH_CHECK(available,
+                  "LibZeRO: device is set to cuda, but no GPU can be used here. Set device to cpu "
+                  "or auto.");
       return at::kCUDA;
     case DeviceChoice::kAuto:
       break;
@@ -165,7 +169,8 @@ void Engine::setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer)
     drop_rooms();  // the model has not been touched
     throw;
   }
-  // These two have no room yet and are refused when they are switched on; here is where they will act.
+  // These two have no room yet and are refused when they are switched on; here is where they will
+  // act.
   TORCH_INTERNAL_ASSERT(!config_.cpu_checkpointing.read(Consumer::kActivations) &&
                         !config_.partition_activations.read(Consumer::kActivations));
   for (auto& parameter : parameters) at::Tensor(parameter.tensor).mutable_grad().reset();
@@ -211,7 +216,8 @@ void Engine::connect() {
 
 void Engine::teardown() {
   if (!pages_) return;
-  TORCH_CHECK(open_scopes_ == 0, "LibZeRO: a zero::GatheredParameters scope is open. Close it before teardown().");
+  TORCH_CHECK(open_scopes_ == 0,
+              "LibZeRO: a zero::GatheredParameters scope is open. Close it before teardown().");
   for (const auto& page : pages_->all()) page->freshen();
   pages_->hand_back();
   drop_rooms();
@@ -223,7 +229,8 @@ bool Engine::can_tear_down_alone() const {
 }
 
 void Engine::require_setup(const char* call) const {
-  TORCH_CHECK(gradients_, "LibZeRO: ", call, " needs a model and an optimizer. Call setup(model, optimizer) first.");
+  TORCH_CHECK(gradients_, "LibZeRO: ", call,
+              " needs a model and an optimizer. Call setup(model, optimizer) first.");
 }
 
 StepReport Engine::step() {
@@ -302,7 +309,8 @@ std::vector<ParameterPage*> Engine::pages_of(
     const std::optional<std::vector<at::Tensor>>& parameters) const {
   std::vector<bool> wanted(pages_->all().size(), !parameters);
   for (const auto& parameter : parameters.value_or(std::vector<at::Tensor>())) {
-    TORCH_CHECK(parameter.defined(), "LibZeRO: an undefined tensor was given to zero::GatheredParameters.");
+    TORCH_CHECK(parameter.defined(),
+                "LibZeRO: an undefined tensor was given to zero::GatheredParameters.");
     bool found = parameter.numel() == 0;
     for (const auto& page : pages_->all()) {
       for (const auto& slice : page->layout().parameters) {
@@ -312,7 +320,8 @@ std::vector<ParameterPage*> Engine::pages_of(
       }
     }
     TORCH_CHECK(found, "LibZeRO: a tensor of sizes ", parameter.sizes(),
-                " was given to zero::GatheredParameters, but it is no parameter of the model that was set up.");
+                " was given to zero::GatheredParameters, but it is no parameter of the model that "
+                "was set up.");
   }
   std::vector<ParameterPage*> pages;
   for (const auto& page : pages_->all()) {

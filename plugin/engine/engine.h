@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine: puts the rooms together for one model and runs a step through them. zero::Strategy is its face.
+// The engine: puts the rooms together for one model and runs a step through them. zero::Strategy is
+// its face.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -40,7 +41,8 @@ class Engine {
   // Whether teardown() needs no other rank.
   bool can_tear_down_alone() const;
 
-  // The pages of these parameters, or of all, each once and pinned, in one order on every rank. close_scope() unpins.
+  // The pages of these parameters, or of all, each once and pinned, in one order on every rank.
+  // close_scope() unpins.
   std::vector<ParameterPage*> open_scope(const std::optional<std::vector<at::Tensor>>& parameters);
   void close_scope(const std::vector<ParameterPage*>& pages) noexcept;
   // Whole values of `rank` go to all ranks and to the homes. The pages are pinned.

@@ -34,16 +34,18 @@ void check_owned(const torch::optim::Optimizer& optimizer, const ImplSet& model)
                 << "]";
     }
   }
-  TORCH_CHECK(count == 0, "LibZeRO: ", count, " tensors of the optimizer are no parameters of the model:", foreign.str(),
+  TORCH_CHECK(count == 0, "LibZeRO: ", count,
+              " tensors of the optimizer are no parameters of the model:", foreign.str(),
               ". Build the optimizer from model->parameters() of the model that is set up.");
 }
 
-// A tensor that shares a parameter's storage (a detached copy, a view kept by the module) stays behind when the
-// parameter moves into its page.
+// A tensor that shares a parameter's storage (a detached copy, a view kept by the module) stays
+// behind when the parameter moves into its page.
 void check_storages(const std::vector<NamedParameter>& parameters) {
   std::unordered_map<const c10::StorageImpl*, size_t> holders;
   for (const auto& parameter : parameters) {
-    TORCH_CHECK(paged_storage_of(parameter.tensor) == nullptr, "LibZeRO: parameter '", parameter.name,
+    TORCH_CHECK(paged_storage_of(parameter.tensor) == nullptr, "LibZeRO: parameter '",
+                parameter.name,
                 "' is under another strategy already. Call teardown() on that one first.");
     ++holders[parameter.tensor.storage().unsafeGetStorageImpl()];
   }
@@ -80,8 +82,10 @@ std::vector<NamedParameter> inventory(const torch::nn::Module& model,
       parameters[found->second].name += " = " + item.key();
     }
   }
-  TORCH_CHECK(!parameters.empty(), "LibZeRO: the model has no registered parameter. Register submodules with "
-              "register_module and parameters with register_parameter in the module's constructor.");
+  TORCH_CHECK(
+      !parameters.empty(),
+      "LibZeRO: the model has no registered parameter. Register submodules with "
+      "register_module and parameters with register_parameter in the module's constructor.");
   if (optimizer != nullptr) check_owned(*optimizer, owned);
   check_storages(parameters);
   return parameters;

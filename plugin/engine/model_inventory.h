@@ -12,8 +12,9 @@
 
 namespace zero {
 
-// Every parameter once, in registration order; a tied one carries all its names. `optimizer` may be null. Throws when
-// the model has no parameter, or when the optimizer holds a tensor that is not a parameter of the model.
+// Every parameter once, in registration order; a tied one carries all its names. `optimizer` may be
+// null. Throws when the model has no parameter, or when the optimizer holds a tensor that is not a
+// parameter of the model.
 std::vector<NamedParameter> inventory(const torch::nn::Module& model,
                                       const torch::optim::Optimizer* optimizer);
 

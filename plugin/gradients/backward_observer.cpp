@@ -47,9 +47,9 @@ Listeners& listeners() {
   return *all;
 }
 
-// Hands the work to the engine that was there before. LibTorch starts its device threads once per process, for the first
-// engine that runs a backward on a GPU, so an engine of our own would stand without threads in a process that has already
-// trained something.
+// Hands the work to the engine that was there before. LibTorch starts its device threads once per
+// process, for the first engine that runs a backward on a GPU, so an engine of our own would stand
+// without threads in a process that has already trained something.
 class ObservedEngine final : public Engine {
  public:
   explicit ObservedEngine(Engine& inner) : inner_(inner) {}

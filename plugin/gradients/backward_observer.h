@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sees the end of every backward pass, whoever starts it: LibTorch asks for its autograd engine through a stub, and ours is the
-// engine that was there before, with a bell at its door.
+// Sees the end of every backward pass, whoever starts it: LibTorch asks for its autograd engine
+// through a stub, and ours is the engine that was there before, with a bell at its door.
 //
-// Passes that start on different threads take turns: gradients of one are never mixed with those of another, and a pass
-// that has returned is complete. So a backward must not wait for one that another thread has yet to start. A pass inside
-// another one (reentrant backward) belongs to the outer one. autograd::grad() is not a pass: it accumulates nothing.
+// Passes that start on different threads take turns: gradients of one are never mixed with those of
+// another, and a pass that has returned is complete. So a backward must not wait for one that
+// another thread has yet to start. A pass inside another one (reentrant backward) belongs to the
+// outer one. autograd::grad() is not a pass: it accumulates nothing.
 #pragma once
 
 namespace zero {
 
 class BackwardListener {
  public:
-  // After the last gradient of a pass, also of one in which the listener had no part. `completed` is false when it ended
-  // by an exception; then this must not throw.
+  // After the last gradient of a pass, also of one in which the listener had no part. `completed`
+  // is false when it ended by an exception; then this must not throw.
   virtual void backward_ends(bool completed) = 0;
 
  protected:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Page-shaped fp32 buffers between autograd and the reduction. Few are in use at once, because a page's bucket is free
-// again as soon as its reduction has been enqueued; the ring grows to what the first backward needs and stays there.
-// Not thread-safe; its owner locks.
+// Page-shaped fp32 buffers between autograd and the reduction. Few are in use at once, because a
+// page's bucket is free again as soon as its reduction has been enqueued; the ring grows to what
+// the first backward needs and stays there. Not thread-safe; its owner locks.
 #pragma once
 
 #include <memory>

@@ -12,9 +12,9 @@ namespace zero {
 
 namespace {
 
-// Hangs on a parameter's accumulator, behind all hooks of the user, and leaves autograd nothing to accumulate: `.grad` is
-// ours alone, and passes of several threads cannot meet in it. (LibTorch runs its hook *after* accumulation outside of
-// the lock that guards `.grad`.)
+// Hangs on a parameter's accumulator, behind all hooks of the user, and leaves autograd nothing to
+// accumulate: `.grad` is ours alone, and passes of several threads cannot meet in it. (LibTorch
+// runs its hook *after* accumulation outside of the lock that guards `.grad`.)
 class TakeGradient final : public torch::autograd::FunctionPreHook {
  public:
   TakeGradient(Gradients& owner, GradientPage& page, size_t parameter)
@@ -31,7 +31,8 @@ class TakeGradient final : public torch::autograd::FunctionPreHook {
   size_t parameter_;
 };
 
-// Hangs on the parameter itself. set_ gives a parameter a new accumulator, without hooks: torch::load does that.
+// Hangs on the parameter itself. set_ gives a parameter a new accumulator, without hooks:
+// torch::load does that.
 class FollowAccumulator final : public torch::autograd::FunctionPreHook {
  public:
   FollowAccumulator(std::shared_ptr<Gradients*> owner, GradientPage& page, size_t parameter)

@@ -32,7 +32,8 @@ double Gradients::local_squares() {
     return squares;
   }
 #ifdef LIBZERO_CUDA
-  // The device adds page after page, in the same order and precision as the loop above; the host waits once.
+  // The device adds page after page, in the same order and precision as the loop above; the host
+  // waits once.
   at::Tensor result = norm_scratch_.tensor.narrow(0, 0, 1);
   result.zero_();
   const auto stream = c10::cuda::getCurrentCUDAStream(buffers_.device().index()).stream();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradients of one parameter page, and the tensors that users see as `.grad()`.
 //
-// A `.grad()` after backward is a tagged tensor of the parameter's shape in fp32. Its bytes are the page's mean gradient;
-// they are gathered from all shards when an operator touches it and written back to this rank's shard when it was written.
+// A `.grad()` after backward is a tagged tensor of the parameter's shape in fp32. Its bytes are the
+// page's mean gradient; they are gathered from all shards when an operator touches it and written
+// back to this rank's shard when it was written.
 #pragma once
 
 #include <torch/csrc/autograd/function.h>

@@ -72,7 +72,8 @@ void Gradients::reconcile() {
       const at::Tensor& grad = parameter.tensor.grad();
       TORCH_CHECK(!grad.defined() || paged_storage_of(grad) == entry.storage.get(),
                   "LibZeRO: the gradient of '", parameter.name,
-                  "' was replaced by another tensor. Write into it in place (grad().copy_(...), grad().mul_(...)) "
+                  "' was replaced by another tensor. Write into it in place (grad().copy_(...), "
+                  "grad().mul_(...)) "
                   "after backward, or clear it with zero_grad().");
       if (!entry.attached) continue;
       if (grad.defined() && !(cleared_elsewhere && cleared_elsewhere(*page, i))) continue;
@@ -110,9 +111,11 @@ void Gradients::arrived(GradientPage& page, size_t parameter, const at::Tensor& 
   const auto& named = page.layout().parameters[parameter].parameter;
   TORCH_CHECK(gradient.layout() == at::kStrided, "LibZeRO: the gradient of '", named.name,
               "' is sparse, which cannot be sharded yet. Build the embedding with sparse(false).");
-  TORCH_CHECK(!gradient.requires_grad(), "LibZeRO: backward() with create_graph=true would keep the gradient of '",
-              named.name, "' as a part of a graph, which cannot be sharded. Use torch::autograd::grad for the inner "
-              "derivative.");
+  TORCH_CHECK(
+      !gradient.requires_grad(),
+      "LibZeRO: backward() with create_graph=true would keep the gradient of '", named.name,
+      "' as a part of a graph, which cannot be sharded. Use torch::autograd::grad for the inner "
+      "derivative.");
   if (!begun_) begin();  // not before: another model's pass changes nothing here
   if (reduced_) undo_reduction();
   if (direct()) {
@@ -329,8 +332,9 @@ void Gradients::finish_locked() {
   reduced_ = true;
 }
 
-// The mean goes back into a sum whose next mean is right: below stage 1 every rank holds it and adds its own gradients
-// to it; at stage 1 its owner holds it times the number of ranks, and the others nothing.
+// The mean goes back into a sum whose next mean is right: below stage 1 every rank holds it and
+// adds its own gradients to it; at stage 1 its owner holds it times the number of ranks, and the
+// others nothing.
 void Gradients::undo_reduction() {
   reduced_ = false;
   if (options_.shard.count == 1) return;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// From autograd to reduced shards. A hook takes each gradient before autograd would accumulate it; what is kept until
-// the optimizer's step is the mean over ranks, in fp32, as the stage says: the whole page (stages 0 and 1) or this rank's
-// shard (2 and 3). Several backward passes add up.
+// From autograd to reduced shards. A hook takes each gradient before autograd would accumulate it;
+// what is kept until the optimizer's step is the mean over ranks, in fp32, as the stage says: the
+// whole page (stages 0 and 1) or this rank's shard (2 and 3). Several backward passes add up.
 //
 // Note [Order of reductions]
-// Under several ranks pages are reduced in one order on every rank: that of page completion on rank 0 in the first
-// backward. A page that is complete waits for those before it; at the end of backward every page that is not reduced yet
-// is, with zeros where nothing arrived. So ranks that use different parameters still meet in the same collectives.
+// Under several ranks pages are reduced in one order on every rank: that
+// of page completion on rank 0 in the first backward. A page that is complete waits for those
+// before it; at the end of backward every page that is not reduced yet is, with zeros where nothing
+// arrived. So ranks that use different parameters still meet in the same collectives.
 #pragma once
 
 #include <functional>
@@ -33,13 +34,14 @@ class Gradients final : public BackwardListener {
   Gradients(ParameterPages& pages, const GradientOptions& options, Buffers& buffers, Ledger& ledger,
             Communicator& reduce, Control& control, kernels::ThreadPool& pool);
   ~Gradients();
-  // Puts the hooks on the parameters, which must be in their pages: a change of dtype makes a new accumulator.
+  // Puts the hooks on the parameters, which must be in their pages: a change of dtype makes a new
+  // accumulator.
   void attach();
 
   void backward_ends(bool completed) override;
 
-  // Completes what backward left for later: reductions below stage 2 and zeros for absent gradients. Collective; does
-  // nothing when nothing has changed since.
+  // Completes what backward left for later: reductions below stage 2 and zeros for absent
+  // gradients. Collective; does nothing when nothing has changed since.
   void finish();
   // Global 2-norm of the mean gradient. Collective.
   double norm();
@@ -54,9 +56,11 @@ class Gradients final : public BackwardListener {
   std::function<void()> on_begin;
   // A text that must be equal on all ranks at the end of each backward.
   std::function<std::string()> history;
-  // Asked when a backward begins and before a step: the user has cleared this parameter's gradient in the optimizer.
+  // Asked when a backward begins and before a step: the user has cleared this parameter's gradient
+  // in the optimizer.
   std::function<bool(const GradientPage&, size_t parameter)> cleared_elsewhere;
-  // Called when it has changed which gradients are present: a backward has ended, or all were cleared.
+  // Called when it has changed which gradients are present: a backward has ended, or all were
+  // cleared.
   std::function<void()> on_presence;
 
   // Some rank has a gradient for this parameter of the page.
@@ -65,10 +69,12 @@ class Gradients final : public BackwardListener {
   }
   // After finish(): this rank's shard of the mean gradient, fp32, where the home is.
   at::Tensor shard(const GradientPage& page) const;
-  // A copy of the whole mean gradient in the parameter's shape; undefined when there is none. Collective.
+  // A copy of the whole mean gradient in the parameter's shape; undefined when there is none.
+  // Collective.
   at::Tensor whole(const at::Tensor& parameter);
 
-  // Makes sure that the gradient of this parameter comes here, whatever accumulator autograd has for it.
+  // Makes sure that the gradient of this parameter comes here, whatever accumulator autograd has
+  // for it.
   void hook_accumulator(GradientPage& page, size_t parameter);
   // Told by the hook of a parameter. Any thread.
   void arrived(GradientPage& page, size_t parameter, const at::Tensor& gradient);
@@ -76,12 +82,13 @@ class Gradients final : public BackwardListener {
   void unpin(GradientPage& page) noexcept;
 
  private:
-  // Homes hold whole pages on the device and gradients are added there directly; else they pass through a bucket.
+  // Homes hold whole pages on the device and gradients are added there directly; else they pass
+  // through a bucket.
   bool direct() const { return direct_; }
   void detach();
   void begin();
-  // Compares what users see as `.grad()` with what the engine holds: what they have cleared is forgotten, what they
-  // have replaced is refused.
+  // Compares what users see as `.grad()` with what the engine holds: what they have cleared is
+  // forgotten, what they have replaced is refused.
   void reconcile();
   void take_back_views();
   void add_to_home(GradientPage& page, size_t parameter, const at::Tensor& gradient);

@@ -20,8 +20,8 @@ namespace {
 at::Tensor mapped_zeros(MemoryClass memory_class, int64_t numel, at::ScalarType dtype) {
   const size_t bytes = static_cast<size_t>(numel) * c10::elementSize(dtype);
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  TORCH_CHECK(data != MAP_FAILED, "LibZeRO: ", bytes, " bytes of host memory for ", name_of(memory_class),
-              " cannot be mapped: ", std::strerror(errno),
+  TORCH_CHECK(data != MAP_FAILED, "LibZeRO: ", bytes, " bytes of host memory for ",
+              name_of(memory_class), " cannot be mapped: ", std::strerror(errno),
               ". Use more ranks, a smaller model, or less offload.");
   madvise(data, bytes, MADV_HUGEPAGE);  // advice only: systems without huge pages refuse it
   bool registered = false;

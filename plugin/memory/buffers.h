@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocates the engine's own memory, zeroed, of exactly the size asked for, and books it.
 //
-// Device memory comes from LibTorch's allocator. Host memory that a GPU copies from and to is mapped by itself, backed
-// by huge pages where the system has them, and registered with CUDA: LibTorch's pinned allocator rounds each block up to
-// a power of two, and cudaHostAlloc took 3.8 s for 8 GiB where this way took 1.0 s.
+// Device memory comes from LibTorch's allocator. Host memory that a GPU copies from and to is
+// mapped by itself, backed by huge pages where the system has them, and registered with CUDA:
+// LibTorch's pinned allocator rounds each block up to a power of two, and cudaHostAlloc took 3.8 s
+// for 8 GiB where this way took 1.0 s.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +23,8 @@ class Buffers {
  public:
   Buffers(Ledger& ledger, at::Device device) : ledger_(ledger), device_(device) {}
 
-  // `numel` zeros of `dtype`. Throws when host memory cannot be mapped, with the class and the size.
+  // `numel` zeros of `dtype`. Throws when host memory cannot be mapped, with the class and the
+  // size.
   [[nodiscard]] Buffer allocate(MemoryClass memory_class, Place place, int64_t numel,
                                 at::ScalarType dtype);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger names every byte that the engine holds. A buffer carries its booking, so that what is booked is exactly
-// what is allocated; a prediction is written before the allocation and compared with it in the report.
-// All members may be called from any thread.
+// The ledger names every byte that the engine holds. A buffer carries its booking, so that what is
+// booked is exactly what is allocated; a prediction is written before the allocation and compared
+// with it in the report. All members may be called from any thread.
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,8 @@ class Ledger {
   // Whole parameter pages that became resident (positive) or were released (negative), bytes.
   void add_live_parameters(int64_t bytes);
 
-  // The engine's own figures; process and device figures are added by read_process() and read_device().
+  // The engine's own figures; process and device figures are added by read_process() and
+  // read_device().
   MemoryReport report() const;
 
  private:

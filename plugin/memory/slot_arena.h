@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hands out ranges of one fixed buffer: the room in which parameter pages live while they are in use. The buffer never
-// grows, so a byte budget holds by construction and a steady step allocates nothing.
-// Not thread-safe; its owner locks.
+// Hands out ranges of one fixed buffer: the room in which parameter pages live while they are in
+// use. The buffer never grows, so a byte budget holds by construction and a steady step allocates
+// nothing. Not thread-safe; its owner locks.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ class SlotArena {
  public:
   explicit SlotArena(int64_t capacity);
 
-  // The offset of a free range of `bytes`, lowest address first; nothing when no range is large enough.
+  // The offset of a free range of `bytes`, lowest address first; nothing when no range is large
+  // enough.
   [[nodiscard]] std::optional<int64_t> take(int64_t bytes);
   // Gives a range back; neighbours that are free become one range.
   void give(int64_t offset);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events and side streams of the compute device, without CUDA headers. On the CPU work is done when a call returns, so
-// everything here does nothing there.
+// Events and side streams of the compute device, without CUDA headers. On the CPU work is done when
+// a call returns, so everything here does nothing there.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,8 +32,8 @@ class Event {
 class SideStream {
  public:
   explicit SideStream(at::Device device);
-  // While the guard lives, work is enqueued here; it starts after what the caller's stream has been given so far only
-  // if an event says so.
+  // While the guard lives, work is enqueued here; it starts after what the caller's stream has been
+  // given so far only if an event says so.
   class Guard {
    public:
     explicit Guard(const std::optional<c10::Stream>& stream);

@@ -60,8 +60,9 @@ MasterShard::MasterShard(ParameterPage& page, ShardPlace shard, Place home, Plac
     return buffers.allocate(memory_class, place, numel, dtype);
   };
   const auto dtype = page.layout().dtype;
-  TORCH_CHECK(dtype == at::kFloat || dtype == at::kBFloat16, "LibZeRO: ", page.layout().storages.front().what,
-              " would be updated in ", dtype, ", for which there is no kernel. Convert the parameter to fp32, or take "
+  TORCH_CHECK(dtype == at::kFloat || dtype == at::kBFloat16,
+              "LibZeRO: ", page.layout().storages.front().what, " would be updated in ", dtype,
+              ", for which there is no kernel. Convert the parameter to fp32, or take "
               "it out of the optimizer.");
   if (!is_home_) own_ = allocate(MemoryClass::kMaster, dtype);
   const at::Tensor weights = is_home_ ? page.home() : own_.tensor;
@@ -81,8 +82,8 @@ MasterShard::MasterShard(ParameterPage& page, ShardPlace shard, Place home, Plac
 void MasterShard::initialize(const at::Tensor& exact_shard) {
   if (!is_home_) compute_weights().copy_(page_.home());
   if (!split()) return;
-  // LibTorch rounds ties to even, the split form away from zero; a remainder of exactly half is one unit too large for
-  // 16 bits where LibTorch rounded down.
+  // LibTorch rounds ties to even, the split form away from zero; a remainder of exactly half is one
+  // unit too large for 16 bits where LibTorch rounded down.
   const at::Tensor exact = exact_shard.to(device_);
   low_.tensor.copy_((exact.view(at::kInt) - high_bits(high_)).clamp(INT16_MIN, INT16_MAX));
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fp32 truth of one page's shard, and its optimizer state.
 //
-// For fp32 parameters the master is the parameter home itself when both lie in the same place, else a copy. For bf16
-// parameters it is split (see kernels/split_master.h): the high halves are the parameter home, or a copy in the
-// master's place, and the low halves complete them. Masters and state lie on the device, or in host memory when the
-// optimizer is offloaded.
+// For fp32 parameters the master is the parameter home itself when both lie in the same place, else
+// a copy. For bf16 parameters it is split (see kernels/split_master.h): the high halves are the
+// parameter home, or a copy in the master's place, and the low halves complete them. Masters and
+// state lie on the device, or in host memory when the optimizer is offloaded.
 #pragma once
 
 #include <vector>
@@ -34,13 +34,15 @@ class MasterShard {
 
   // Starts from the parameters' values in their original precision.
   void initialize(const at::Tensor& exact_shard);
-  // The user wrote new compute weights: the master follows. Where the rounded value is unchanged the master keeps its
-  // exact one.
+  // The user wrote new compute weights: the master follows. Where the rounded value is unchanged
+  // the master keeps its exact one.
   void follow(const at::Tensor& new_shard);
-  // The same where it is not known any more what was changed: masters of this range become the compute weights.
+  // The same where it is not known any more what was changed: masters of this range become the
+  // compute weights.
   void follow_range(const MasterRange& range);
-  // Writes past the dispatcher's sight (raw pointers, `.data()`) into a home that stays: notes its contents, and follows
-  // in all ranges when they are no longer what was noted. Without a wait of the host where the masters are on the device.
+  // Writes past the dispatcher's sight (raw pointers, `.data()`) into a home that stays: notes its
+  // contents, and follows in all ranges when they are no longer what was noted. Without a wait of
+  // the host where the masters are on the device.
   void note_home();
   void follow_unseen_writes();
   // Copies the master's values into the home, if they are two.
@@ -52,7 +54,8 @@ class MasterShard {
   void write(const MasterRange& range, const at::Tensor& values);
 
   StateViews state(const MasterRange& range) const;
-  // Updates the segments with gradient * scale. Work on the device is enqueued on the current stream.
+  // Updates the segments with gradient * scale. Work on the device is enqueued on the current
+  // stream.
   void update(kernels::Isa isa, kernels::ThreadPool& pool, const at::Tensor& gradient,
               const std::vector<kernels::Segment>& segments, float scale);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the user's optimizer sees after setup: for each parameter of its groups, this rank's range of the fp32 master, and
-// as its `.grad()` the same range of the reduced gradient. Both are tagged, so a plain optimizer.step() works on them:
-// split masters are joined for the time of an operator and split again after it, and a write marks the compute weights
-// as stale.
+// What the user's optimizer sees after setup: for each parameter of its groups, this rank's range
+// of the fp32 master, and as its `.grad()` the same range of the reduced gradient. Both are tagged,
+// so a plain optimizer.step() works on them: split masters are joined for the time of an operator
+// and split again after it, and a write marks the compute weights as stale.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,12 @@
 
 namespace zero {
 
-// The master of one parameter on this rank. [length] fp32; length 0 where the parameter lies on other ranks, so that
-// every rank's optimizer holds as many parameters as the user gave it.
+// The master of one parameter on this rank. [length] fp32; length 0 where the parameter lies on
+// other ranks, so that every rank's optimizer holds as many parameters as the user gave it.
 class MasterView final : public Page {
  public:
-  // `before_use` is called before an operator reads or writes the master, `on_written` after it has written.
+  // `before_use` is called before an operator reads or writes the master, `on_written` after it has
+  // written.
   MasterView(MasterShard& shard, MasterRange range, const std::string& name,
              std::function<void()> before_use, std::function<void()> on_written);
 

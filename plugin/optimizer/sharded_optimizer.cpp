@@ -201,16 +201,21 @@ bool ShardedOptimizer::groups_are_ours() const {
 void ShardedOptimizer::check_frozen() const {
   for (const auto& parameter : frozen_) {
     TORCH_CHECK(!parameter.requires_grad(), "LibZeRO: a parameter of sizes ", parameter.sizes(),
-                " was frozen at setup and requires a gradient now, but has no master weights and no optimizer state. "
+                " was frozen at setup and requires a gradient now, but has no master weights and "
+                "no optimizer state. "
                 "Call teardown(), then setup() again.");
   }
 }
 
 void ShardedOptimizer::step(Gradients& gradients, float scale) {
-  TORCH_CHECK(optimizer_is_alive(), "LibZeRO: the optimizer that was given to setup is gone, or its groups were replaced. "
-              "Keep it alive as long as the strategy, or call teardown() and setup() with the new one.");
-  TORCH_CHECK(groups_are_ours(), "LibZeRO: the optimizer's parameter groups have changed since setup (it was moved, or "
-              "a group or parameter was added). Call teardown(), then setup() again.");
+  TORCH_CHECK(
+      optimizer_is_alive(),
+      "LibZeRO: the optimizer that was given to setup is gone, or its groups were replaced. "
+      "Keep it alive as long as the strategy, or call teardown() and setup() with the new one.");
+  TORCH_CHECK(
+      groups_are_ours(),
+      "LibZeRO: the optimizer's parameter groups have changed since setup (it was moved, or "
+      "a group or parameter was added). Call teardown(), then setup() again.");
   check_frozen();
   if (pages_.residency() != nullptr) pages_.residency()->require_unpinned();
   for (auto& page : entries_) {

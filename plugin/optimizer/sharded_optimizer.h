@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizer's step on this rank's shards. The user's torch::optim object stays the owner of options and state; its
-// groups point at the master shards (see master_views.h).
+// The optimizer's step on this rank's shards. The user's torch::optim object stays the owner of
+// options and state; its groups point at the master shards (see master_views.h).
 #pragma once
 
 #include <torch/optim/optimizer.h>
@@ -35,7 +35,8 @@ class ShardedOptimizer {
 
   // A plain optimizer.step() has written masters.
   bool plain_step_seen() const { return plain_step_seen_; }
-  // Updates every parameter that has a gradient, with gradient * scale, and refreshes the compute weights.
+  // Updates every parameter that has a gradient, with gradient * scale, and refreshes the compute
+  // weights.
   void step(Gradients& gradients, float scale);
 
  private:
@@ -62,7 +63,8 @@ class ShardedOptimizer {
   // Makes compute weights from masters.
   void publish(PageEntry& page);
   void check_frozen() const;
-  // Nothing tells us that the user's optimizer was destroyed, but with it go its handles to the masters.
+  // Nothing tells us that the user's optimizer was destroyed, but with it go its handles to the
+  // masters.
   bool optimizer_is_alive() const;
   // Its groups hold as many parameters as at setup.
   bool groups_are_ours() const;

@@ -39,9 +39,11 @@ State& state_of(Optimizer& optimizer, const at::Tensor& master, bool& is_new) {
 // Returns the buffer, holding what `current` holds.
 at::Tensor moved_into(const at::Tensor& buffer, const at::Tensor& current) {
   if (!buffer.defined()) return current;
-  TORCH_CHECK(!current.defined() || current.numel() == buffer.numel(), "LibZeRO: the optimizer's state has ",
-              current.numel(), " elements for a shard of ", buffer.numel(),
-              ". A state is loaded on the rank and with the stage and number of ranks it was saved with.");
+  TORCH_CHECK(
+      !current.defined() || current.numel() == buffer.numel(),
+      "LibZeRO: the optimizer's state has ", current.numel(), " elements for a shard of ",
+      buffer.numel(),
+      ". A state is loaded on the rank and with the stage and number of ranks it was saved with.");
   if (current.defined() && current.const_data_ptr() != buffer.const_data_ptr())
     at::Tensor(buffer).copy_(current);
   return buffer;
@@ -104,8 +106,10 @@ class SgdRule final : public UpdateRule {
 
 std::unique_ptr<UpdateRule> rule_of(const Optimizer& optimizer) {
   using namespace torch::optim;
-  TORCH_CHECK(optimizer.state().empty(), "LibZeRO: the optimizer has state of earlier steps (", optimizer.state().size(),
-              " parameters), which setup would lose. Call zero::Strategy::setup before the first step.");
+  TORCH_CHECK(
+      optimizer.state().empty(), "LibZeRO: the optimizer has state of earlier steps (",
+      optimizer.state().size(),
+      " parameters), which setup would lose. Call zero::Strategy::setup before the first step.");
   if (dynamic_cast<const AdamW*>(&optimizer) != nullptr) {
     return std::make_unique<AdamRule<AdamWOptions, AdamWParamState, kernels::Rule::kAdamW>>();
   }

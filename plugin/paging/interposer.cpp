@@ -21,15 +21,16 @@ void pin_value(PinScope& pins, const c10::IValue& value, Access access) {
   }
 }
 
-// set_ on a paged tensor would move it out of its page: torch::load into a parameter does that. The values are what is
-// meant, so they are copied into the page.
+// set_ on a paged tensor would move it out of its page: torch::load into a parameter does that. The
+// values are what is meant, so they are copied into the page.
 void copy_instead_of_set(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const size_t count = op.schema().arguments().size();
   const auto arguments = torch::jit::last(*stack, count);
   const at::Tensor self = arguments[0].toTensor();
-  TORCH_CHECK(arguments[1].isTensor() && arguments[1].toTensor().sizes() == self.sizes(), "LibZeRO: set_ on ",
-              paged_storage_of(self)->what(),
-              " would take it out of its page. Only a tensor of the same shape can be loaded into it; copy_ it, or "
+  TORCH_CHECK(arguments[1].isTensor() && arguments[1].toTensor().sizes() == self.sizes(),
+              "LibZeRO: set_ on ", paged_storage_of(self)->what(),
+              " would take it out of its page. Only a tensor of the same shape can be loaded into "
+              "it; copy_ it, or "
               "call zero::Strategy::teardown() first.");
   const at::Tensor source = arguments[1].toTensor();
   at::Tensor(self).copy_(source);
@@ -53,9 +54,9 @@ void interpose(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kPagedKey), stack);
 }
 
-// The recurrent layers are composites that compare raw weight pointers on CUDA before any operator below them runs.
-// Sent on below autograd they reach the interposer whole, so one call pins all their weights; the operators inside see
-// autograd as before.
+// The recurrent layers are composites that compare raw weight pointers on CUDA before any operator
+// below them runs. Sent on below autograd they reach the interposer whole, so one call pins all
+// their weights; the operators inside see autograd as before.
 void send_below_autograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                          torch::jit::Stack* stack) {
   op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
@@ -78,7 +79,8 @@ struct Libraries {
   torch::Library recurrent;
 };
 
-// Never destroyed: tagged tensors may outlive every static object. In static memory, so that it is no leak.
+// Never destroyed: tagged tensors may outlive every static object. In static memory, so that it is
+// no leak.
 union InstalledForGood {
   InstalledForGood() : libraries() {}
   ~InstalledForGood() {}

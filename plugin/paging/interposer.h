@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interposer stands below autograd on every operator that has a tagged argument: it pins the argument's pages, lets
-// the operator run, and unpins them.
+// The interposer stands below autograd on every operator that has a tagged argument: it pins the
+// argument's pages, lets the operator run, and unpins them.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,8 @@
 
 namespace zero {
 
-// Registers the interposer with LibTorch's dispatcher; the first call does it, for the life of the process.
+// Registers the interposer with LibTorch's dispatcher; the first call does it, for the life of the
+// process.
 void install_interposer();
 
 // Keeps pages pinned while it lives.

@@ -13,7 +13,8 @@ struct OperatorFacts {
   bool reads_no_bytes = false;
   // The operator gives its first argument the storage of its second (set_): torch::load does that.
   bool replaces_storage = false;
-  // Per argument: it may be written. BatchNorm's running statistics are written although the schema hides it.
+  // Per argument: it may be written. BatchNorm's running statistics are written although the schema
+  // hides it.
   std::vector<bool> writes;
 };
 

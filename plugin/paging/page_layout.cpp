@@ -45,12 +45,14 @@ at::Tensor flat_view(const at::Tensor& tensor) {
 void check_group(const StorageGroup& group) {
   auto parameters = group.parameters;
   for (const auto& parameter : parameters) {
-    TORCH_CHECK(parameter.tensor.dtype() == parameters.front().tensor.dtype(), "LibZeRO: parameters '",
-                parameters.front().name, "' and '", parameter.name,
-                "' share one storage but have different dtypes. Give each a storage of its own (clone one of them).");
-    TORCH_CHECK(!parameter.trainable || parameter.tensor.is_non_overlapping_and_dense(), "LibZeRO: parameter '",
-                parameter.name, "' has gaps or overlaps in memory (sizes ", parameter.tensor.sizes(), ", strides ",
-                parameter.tensor.strides(), "), so its gradient has no place. Register a contiguous clone.");
+    TORCH_CHECK(parameter.tensor.dtype() == parameters.front().tensor.dtype(),
+                "LibZeRO: parameters '", parameters.front().name, "' and '", parameter.name,
+                "' share one storage but have different dtypes. Give each a storage of its own "
+                "(clone one of them).");
+    TORCH_CHECK(!parameter.trainable || parameter.tensor.is_non_overlapping_and_dense(),
+                "LibZeRO: parameter '", parameter.name, "' has gaps or overlaps in memory (sizes ",
+                parameter.tensor.sizes(), ", strides ", parameter.tensor.strides(),
+                "), so its gradient has no place. Register a contiguous clone.");
   }
   std::erase_if(parameters, [](const auto& parameter) { return !parameter.trainable; });
   std::sort(parameters.begin(), parameters.end(), [](const auto& a, const auto& b) {
@@ -59,9 +61,10 @@ void check_group(const StorageGroup& group) {
   for (size_t i = 1; i < parameters.size(); ++i) {
     const auto& before = parameters[i - 1];
     const auto& after = parameters[i];
-    TORCH_CHECK(before.tensor.storage_offset() + before.tensor.numel() <= after.tensor.storage_offset(),
-                "LibZeRO: parameters '", before.name, "' and '", after.name,
-                "' overlap in memory. Tie weights by registering the same tensor twice, not by views.");
+    TORCH_CHECK(
+        before.tensor.storage_offset() + before.tensor.numel() <= after.tensor.storage_offset(),
+        "LibZeRO: parameters '", before.name, "' and '", after.name,
+        "' overlap in memory. Tie weights by registering the same tensor twice, not by views.");
   }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which parameter lies where: storages of one dtype are laid end to end in pages of about `page_bytes`, in the order in
-// which the model registered them. The unit is the storage, so tied weights, views and flat weights of recurrent
-// networks stay what they are. A page is padded so that each rank's shard begins on a 256-byte boundary.
+// Which parameter lies where: storages of one dtype are laid end to end in pages of about
+// `page_bytes`, in the order in which the model registered them. The unit is the storage, so tied
+// weights, views and flat weights of recurrent networks stay what they are. A page is padded so
+// that each rank's shard begins on a 256-byte boundary.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +23,8 @@ struct ParameterSlice {
   int storage = 0;     // index into PageLayout::storages
   int64_t offset = 0;  // elements from the beginning of the page
   int64_t numel = 0;
-  // Geometry inside its storage, as it was at setup. The tensor itself may be given another storage at any time.
+  // Geometry inside its storage, as it was at setup. The tensor itself may be given another storage
+  // at any time.
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
   int64_t storage_offset = 0;
@@ -52,8 +54,8 @@ struct LayoutOptions {
       compute_dtype;  // fp32 parameters are held in this dtype; others keep theirs
 };
 
-// Parameters without elements are left out. Throws when parameters of one storage have different dtypes, or when two
-// trainable parameters overlap: their gradients could not be told apart.
+// Parameters without elements are left out. Throws when parameters of one storage have different
+// dtypes, or when two trainable parameters overlap: their gradients could not be told apart.
 std::vector<PageLayout> plan_pages(const std::vector<NamedParameter>& parameters,
                                    const LayoutOptions& options);
 

@@ -8,9 +8,9 @@ namespace zero {
 
 namespace {
 
-// StorageImpl can be told to throw on raw access but has no public way back, and a DataPtr cannot be given other bytes
-// without a new owner. An explicit instantiation may name a private member, which is the one door the language leaves
-// open.
+// StorageImpl can be told to throw on raw access but has no public way back, and a DataPtr cannot
+// be given other bytes without a new owner. An explicit instantiation may name a private member,
+// which is the one door the language leaves open.
 template <class Key, auto Member>
 struct PrivateMember {
   friend constexpr auto private_member(Key) { return Member; }
@@ -35,7 +35,8 @@ void set_bytes(c10::StorageImpl& storage, void* data) {
   owned.*private_member(Bytes{}) = data;
 }
 
-// The bytes belong to the page; a DataPtr with this deleter marks the storage as paged and leads to its entry.
+// The bytes belong to the page; a DataPtr with this deleter marks the storage as paged and leads to
+// its entry.
 void keep_bytes(void* /*entry*/) {}
 
 }  // namespace
@@ -54,7 +55,8 @@ PagedStorage::PagedStorage(Page& page, int64_t nbytes, at::Device device, std::s
 }
 
 PagedStorage::~PagedStorage() {
-  // Tensors may outlive the engine in places that teardown cannot see; they must not find a dead entry.
+  // Tensors may outlive the engine in places that teardown cannot see; they must not find a dead
+  // entry.
   set_throws_on_access(*storage_, true);
   storage_->set_data_ptr_noswap(at::DataPtr(nullptr, device_));
 }
@@ -72,7 +74,8 @@ void PagedStorage::release() {
 void PagedStorage::detach(at::DataPtr data) {
   set_throws_on_access(*storage_, false);
   storage_->set_data_ptr_noswap(std::move(data));
-  // The entry may die now: leave the storage to the tensors and keep an empty one for the destructor.
+  // The entry may die now: leave the storage to the tensors and keep an empty one for the
+  // destructor.
   storage_ = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0,
                                                    at::DataPtr(nullptr, device_), nullptr, false);
 }

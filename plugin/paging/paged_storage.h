@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The join between LibTorch and pages: a storage whose bytes come and go while tensors over it stay as they are.
+// The join between LibTorch and pages: a storage whose bytes come and go while tensors over it stay
+// as they are.
 //
 // Note [Pages and tensors]
-// A paged tensor differs from a plain one in two things. Its TensorImpl carries a dispatch key below autograd, the tag,
-// so that every operator that touches it passes through the interposer; and its StorageImpl belongs to a PagedStorage,
-// which the interposer finds through the storage's DataPtr (deleter and context), without a map. Sizes, strides,
-// offset, dtype, device and the TensorImpl itself stay true all the time. Views and saved tensors share the storage, so
-// they page with it. A tag is no proof of a page: a tensor may be given another storage at any time, and then the tag
-// costs one look and does nothing.
+// A paged tensor differs from a plain one in two things. Its TensorImpl
+// carries a dispatch key below autograd, the tag, so that every operator that touches it passes
+// through the interposer; and its StorageImpl belongs to a PagedStorage, which the interposer finds
+// through the storage's DataPtr (deleter and context), without a map. Sizes, strides, offset,
+// dtype, device and the TensorImpl itself stay true all the time. Views and saved tensors share the
+// storage, so they page with it. A tag is no proof of a page: a tensor may be given another storage
+// at any time, and then the tag costs one look and does nothing.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,14 +29,15 @@ class Page {
   Page& operator=(const Page&) = delete;
   virtual ~Page() = default;
 
-  // Bytes are bound and valid on the current stream until unpin(). Any thread. Throws when they cannot be; then nothing
-  // is pinned.
+  // Bytes are bound and valid on the current stream until unpin(). Any thread. Throws when they
+  // cannot be; then nothing is pinned.
   virtual void pin(Access access) = 0;
   virtual void unpin() noexcept = 0;
 };
 
-// One storage of a page. Owns the StorageImpl, so that the address cannot be reused by another tensor while the page
-// lives; must outlive no tensor: detach() leaves the storage behind as a plain one.
+// One storage of a page. Owns the StorageImpl, so that the address cannot be reused by another
+// tensor while the page lives; must outlive no tensor: detach() leaves the storage behind as a
+// plain one.
 class PagedStorage {
  public:
   // `what` names the storage in the error that a raw read of released bytes raises.

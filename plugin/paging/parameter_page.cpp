@@ -65,19 +65,23 @@ void ParameterPage::reclaim() {
     const ParameterSlice& slice = layout_.parameters[i];
     if (holds(slice)) continue;
     const at::Tensor& parameter = slice.parameter.tensor;
-    // A load writes another dtype's bytes under a tensor that keeps its own: twice as many bytes as it can be.
+    // A load writes another dtype's bytes under a tensor that keeps its own: twice as many bytes as
+    // it can be.
     const auto dense = static_cast<size_t>(slice.numel) * parameter.element_size();
     const bool foreign_bytes = layout_.dtype == at::kBFloat16 && parameter.storage_offset() == 0 &&
                                parameter.storage().nbytes() == 2 * dense;
-    TORCH_CHECK(parameter.sizes() == slice.sizes && parameter.scalar_type() == layout_.dtype && !foreign_bytes,
-                "LibZeRO: after setup the storage of '", slice.parameter.name, "' was replaced by one of sizes ",
-                parameter.sizes(), ", ", parameter.scalar_type(), ", ", parameter.storage().nbytes(),
-                " bytes, which does not fit its page of ", layout_.dtype,
-                ". Load, resize or convert the model before setup, or copy_ values into the parameter.");
+    TORCH_CHECK(
+        parameter.sizes() == slice.sizes && parameter.scalar_type() == layout_.dtype &&
+            !foreign_bytes,
+        "LibZeRO: after setup the storage of '", slice.parameter.name,
+        "' was replaced by one of sizes ", parameter.sizes(), ", ", parameter.scalar_type(), ", ",
+        parameter.storage().nbytes(), " bytes, which does not fit its page of ", layout_.dtype,
+        ". Load, resize or convert the model before setup, or copy_ values into the parameter.");
     const at::NoGradGuard no_grad;
     const at::Tensor values = parameter.detach().clone();
     point_at_page(slice, !permanent_);
-    // Into the page's own bytes: a write through the parameter would outdate the graph that has just used the values.
+    // Into the page's own bytes: a write through the parameter would outdate the graph that has
+    // just used the values.
     pin(Access::kWrite);
     whole_.as_strided(slice.sizes, slice.strides, whole_.storage_offset() + slice.offset)
         .copy_(values);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A page of parameters: its layout, its home (this rank's shard, on the device or in host memory) and, while it is in
-// use, its whole bytes.
+// A page of parameters: its layout, its home (this rank's shard, on the device or in host memory)
+// and, while it is in use, its whole bytes.
 #pragma once
 
 #include <atomic>
@@ -37,20 +37,22 @@ class ParameterPage final : public Page {
   // The home holds new values on the current stream: whatever reads it later waits for them.
   void home_changed() { home_ready_.record(); }
 
-  // The home, and so the whole page, must be made from new master weights before the next operator uses it; `refresh`
-  // does that. A page that stays whole is tagged until then, so that the next operator is seen.
+  // The home, and so the whole page, must be made from new master weights before the next operator
+  // uses it; `refresh` does that. A page that stays whole is tagged until then, so that the next
+  // operator is seen.
   void mark_stale(std::function<void()> refresh);
   // Refreshes now if the page is stale.
   void freshen();
   bool stale() const { return stale_.load(std::memory_order_acquire); }
-  // A parameter that was given another storage (set_data, set_, vector_to_parameters, a load) comes back to the page
-  // with its new values. Throws with its name when they do not fit. Cheap when nothing has happened.
+  // A parameter that was given another storage (set_data, set_, vector_to_parameters, a load) comes
+  // back to the page with its new values. Throws with its name when they do not fit. Cheap when
+  // nothing has happened.
   void reclaim();
   // As pin(kRead), with memory of its own where the byte budget has no room.
   void pin_beyond_budget();
 
-  // Called when values written in place are about to replace those of the home: the new shard, before the home takes
-  // it. The owner of master weights follows them here.
+  // Called when values written in place are about to replace those of the home: the new shard,
+  // before the home takes it. The owner of master weights follows them here.
   std::function<void(const at::Tensor& shard)> on_written;
   // The same for one parameter of a page that stays whole; the new values are in the home.
   std::function<void(size_t parameter)> on_rewritten;

@@ -73,9 +73,10 @@ int64_t ParameterPages::choose_budget(int64_t total) const {
   for (const auto& page : pages_) largest = std::max(largest, page->layout().bytes());
   if (options_.parameter_budget == 0)
     return std::min(total, std::max(kAutomaticBudget, 3 * largest));
-  TORCH_CHECK(options_.parameter_budget >= largest, "LibZeRO: parameter_budget is ", options_.parameter_budget,
-              " bytes, but the largest page alone needs ", largest,
-              ". Raise parameter_budget, or lower page_bytes if no single parameter is that large.");
+  TORCH_CHECK(
+      options_.parameter_budget >= largest, "LibZeRO: parameter_budget is ",
+      options_.parameter_budget, " bytes, but the largest page alone needs ", largest,
+      ". Raise parameter_budget, or lower page_bytes if no single parameter is that large.");
   return std::min(total, options_.parameter_budget);
 }
 

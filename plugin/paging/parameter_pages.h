@@ -34,8 +34,9 @@ class ParameterPages {
                  Buffers& buffers, Ledger& ledger, Communicator& gather);
   ~ParameterPages();
 
-  // Moves the values of every parameter into its page and the page's shard to its home; all ranks take rank 0's
-  // values. `on_shard` sees each page's shard in the parameters' original precision before it is rounded.
+  // Moves the values of every parameter into its page and the page's shard to its home; all ranks
+  // take rank 0's values. `on_shard` sees each page's shard in the parameters' original precision
+  // before it is rounded.
   void adopt(const std::function<void(ParameterPage&, const at::Tensor& exact_shard)>& on_shard);
 
   // ParameterPage::reclaim() for all.

@@ -78,9 +78,11 @@ void Residency::give_room(ParameterPage& page, const Lock&) {
 void Residency::bring_in(ParameterPage& page, Room room, const Lock& lock) {
   const int64_t bytes = page.layout().bytes();
   const at::Tensor memory = make_room(page, room, lock);
-  TORCH_CHECK(memory.defined(), "LibZeRO: one operator needs more whole parameters at once than parameter_budget (",
-              options_.budget, " bytes) holds: ", bytes, " bytes more for ", page.storages_.front()->what(),
-              " beside ", pinned_names(lock), ". Raise parameter_budget, or set it to 0 to have it chosen.");
+  TORCH_CHECK(memory.defined(),
+              "LibZeRO: one operator needs more whole parameters at once than parameter_budget (",
+              options_.budget, " bytes) holds: ", bytes, " bytes more for ",
+              page.storages_.front()->what(), " beside ", pinned_names(lock),
+              ". Raise parameter_budget, or set it to 0 to have it chosen.");
   at::Tensor whole = memory.view(page.layout().dtype);
   try {
     const auto on_transfers = transfers_.enter();
@@ -225,7 +227,8 @@ void Residency::require_unpinned() const {
 
 void Residency::require_unpinned(const ParameterPage& page, const Lock&) const {
   TORCH_CHECK(page.pins_ == 0, "LibZeRO: ", page.storages_.front()->what(),
-              " is in use by an operator or a zero::GatheredParameters scope, so it cannot be updated now. Close the "
+              " is in use by an operator or a zero::GatheredParameters scope, so it cannot be "
+              "updated now. Close the "
               "scope before the step.");
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides which parameter pages are whole on the device: brings a page in when an operator touches it, fetches ahead
-// what is expected next, and evicts what is expected last when the byte budget is full.
+// Decides which parameter pages are whole on the device: brings a page in when an operator touches
+// it, fetches ahead what is expected next, and evicts what is expected last when the byte budget is
+// full.
 //
-// A page is home (no slot), arriving (its copy or all-gather is enqueued; users wait for an event on the stream) or
-// resident; pinned while an operator runs. Transfers are enqueued on a side stream and wait there for the last user of
-// the slot before; the host never waits for the device. All members may be called from any thread. Under several ranks
-// all ranks touch pages in the same order, so they fetch and evict alike.
+// A page is home (no slot), arriving (its copy or all-gather is enqueued; users wait for an event
+// on the stream) or resident; pinned while an operator runs. Transfers are enqueued on a side
+// stream and wait there for the last user of the slot before; the host never waits for the device.
+// All members may be called from any thread. Under several ranks all ranks touch pages in the same
+// order, so they fetch and evict alike.
 #pragma once
 
 #include <mutex>
@@ -34,23 +36,24 @@ class Residency {
   void manage(ParameterPage& page);
 
   void pin(ParameterPage& page, Access access);
-  // As pin(), for a zero::GatheredParameters scope, which asks for whole parameters whatever they take: where the budget
-  // has no room the page gets memory of its own until it is evicted.
+  // As pin(), for a zero::GatheredParameters scope, which asks for whole parameters whatever they
+  // take: where the budget has no room the page gets memory of its own until it is evicted.
   void pin_beyond_budget(ParameterPage& page);
   void unpin(ParameterPage& page) noexcept;
 
   // Carries in-place writes to the homes; pages stay resident.
   void write_back();
   void write_back(ParameterPage& page);
-  // Forgets what is resident, without writing back: the homes have changed, or are about to. No page may be pinned.
+  // Forgets what is resident, without writing back: the homes have changed, or are about to. No
+  // page may be pinned.
   void invalidate();
   void invalidate(ParameterPage& page);
   // Throws when a page is pinned, with its name.
   void require_unpinned() const;
 
   PagingCounters counters() const;
-  // Which pages were gathered from all ranks, and in which order, as a short text that is equal on ranks that did the
-  // same.
+  // Which pages were gathered from all ranks, and in which order, as a short text that is equal on
+  // ranks that did the same.
   std::string order() const;
   int64_t budget() const { return options_.budget; }
 

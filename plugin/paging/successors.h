@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learns which page is touched after which, and so predicts the next ones. A prediction depends on the last two pages,
-// so that forward and backward over the same pages do not confuse it; it is a guess, and a wrong one costs time only.
-// The same program on all ranks learns the same, whatever the timing. Not thread-safe; its owner locks.
+// Learns which page is touched after which, and so predicts the next ones. A prediction depends on
+// the last two pages, so that forward and backward over the same pages do not confuse it; it is a
+// guess, and a wrong one costs time only. The same program on all ranks learns the same, whatever
+// the timing. Not thread-safe; its owner locks.
 #pragma once
 
 #include <cstdint>

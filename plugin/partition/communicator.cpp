@@ -111,13 +111,14 @@ void Communicator::run(const char* call, const at::Tensor& t, const Work& work) 
     }
   } catch (const std::exception& error) {
     const auto* with_text = dynamic_cast<const c10::Error*>(&error);
-    TORCH_CHECK(
-        false, "zero: ", call, " of ", t.numel(), " ", t.scalar_type(), " on communicator '",
-        options_.name, "' failed on rank ", options_.rank, " of ", options_.world_size, ": ",
-        with_text ? with_text->what_without_backtrace() : error.what(),
-        "\nAnother rank has probably ended, or made other calls: read its output. If it is only slow, raise "
-        "ZERO_TIMEOUT_SECONDS (now ",
-        std::chrono::duration_cast<std::chrono::seconds>(options_.timeout).count(), ").");
+    TORCH_CHECK(false, "zero: ", call, " of ", t.numel(), " ", t.scalar_type(),
+                " on communicator '", options_.name, "' failed on rank ", options_.rank, " of ",
+                options_.world_size, ": ",
+                with_text ? with_text->what_without_backtrace() : error.what(),
+                "\nAnother rank has probably ended, or made other calls: read its output. If it is "
+                "only slow, raise "
+                "ZERO_TIMEOUT_SECONDS (now ",
+                std::chrono::duration_cast<std::chrono::seconds>(options_.timeout).count(), ").");
   }
 }
 

@@ -180,8 +180,8 @@ std::string first_host(const std::string& node_list) {
     }
     const size_t close = node_list.find(']', i);
     const size_t end = node_list.find_first_of(",-]", i);
-    TORCH_CHECK(close != std::string::npos && end > i + 1, "zero: the Slurm node list '",
-                node_list, "' cannot be read. Set MASTER_ADDR to the host of rank 0.");
+    TORCH_CHECK(close != std::string::npos && end > i + 1, "zero: the Slurm node list '", node_list,
+                "' cannot be read. Set MASTER_ADDR to the host of rank 0.");
     host += node_list.substr(i + 1, end - i - 1);
     i = close;
   }

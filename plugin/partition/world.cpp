@@ -30,7 +30,8 @@ bool ranks_share_gpus() {
   const char* const value = std::getenv("ZERO_SHARE_GPUS");
   if (value == nullptr) return false;
   const std::string text = value;
-  TORCH_CHECK(text == "0" || text == "1", "zero: ZERO_SHARE_GPUS is '", text, "'; set it to 0 or 1.");
+  TORCH_CHECK(text == "0" || text == "1", "zero: ZERO_SHARE_GPUS is '", text,
+              "'; set it to 0 or 1.");
   if (text == "1") {
     TORCH_WARN_ONCE(
         "LibZeRO: ZERO_SHARE_GPUS=1: ranks may share a GPU and communicate through host memory, "
@@ -49,9 +50,10 @@ at::Device device_of(at::DeviceType type, const Rendezvous& place) {
   if (ranks_share_gpus()) {
     return at::Device(type, static_cast<at::DeviceIndex>(place.local_rank % visible));
   }
-  TORCH_CHECK(place.local_rank < visible, "zero: local rank ", place.local_rank, " (",
-              place.found_in, ") has no device: this host shows ", visible,
-              ". Start at most one rank per device; ZERO_SHARE_GPUS=1 lets ranks share devices, slowly.");
+  TORCH_CHECK(
+      place.local_rank < visible, "zero: local rank ", place.local_rank, " (", place.found_in,
+      ") has no device: this host shows ", visible,
+      ". Start at most one rank per device; ZERO_SHARE_GPUS=1 lets ranks share devices, slowly.");
   return at::Device(type, static_cast<at::DeviceIndex>(place.local_rank));
 }
 
@@ -121,10 +123,9 @@ auto Process::together(const Step& step) {
     throw;
   } catch (const c10::Error& error) {
     if (place_.world_size == 1) throw;
-    TORCH_CHECK(false, "zero: rank ", place_.rank, " of ", place_.world_size, " (",
-                place_.found_in, ") could not join the others at ", place_.master_addr, ":",
-                place_.master_port, " (timeout ",
-                std::chrono::duration_cast<std::chrono::seconds>(timeout_).count(),
+    TORCH_CHECK(false, "zero: rank ", place_.rank, " of ", place_.world_size, " (", place_.found_in,
+                ") could not join the others at ", place_.master_addr, ":", place_.master_port,
+                " (timeout ", std::chrono::duration_cast<std::chrono::seconds>(timeout_).count(),
                 " s): ", error.what_without_backtrace(), "\nCheck that all ", place_.world_size,
                 " ranks were started, that MASTER_ADDR is the host of rank 0, and that "
                 "MASTER_PORT is free there and reachable.");

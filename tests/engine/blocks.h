@@ -34,4 +34,15 @@ inline at::Tensor inputs(at::Device device) {
   return torch::rand({4, 512}).to(device);
 }
 
+// What the call throws, or nothing.
+template <class Call>
+std::string error_of(const Call& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
 }  // namespace zero::testing

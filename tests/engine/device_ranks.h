@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests on several ranks, each with a GPU of its own where the tests run on GPUs and there are enough of them; else the
-// ranks share them and communicate over Gloo.
+// Tests on several ranks, each with a GPU of its own where the tests run on GPUs and there are
+// enough of them; else the ranks share them and communicate over Gloo.
 #pragma once
 
 #include <gtest/gtest.h>

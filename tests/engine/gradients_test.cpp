@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients between backward and step: what users read and write there is the mean over ranks, whatever the stage.
+// Gradients between backward and step: what users read and write there is the mean over ranks,
+// whatever the stage.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -121,7 +122,8 @@ TEST(Gradients, AnotherModelsBackwardLeavesThemAlone) {
   on_test_ranks({1, 2}, "another_model_runs_backward");
 }
 
-// Stage 3 pages parameters by collectives, so there ranks must touch the same pages; see docs/architecture.md.
+// Stage 3 pages parameters by collectives, so there ranks must touch the same pages; see
+// docs/architecture.md.
 ZERO_RANK_BODY(ranks_use_different_experts_below_stage_3) {
   for (int stage = 0; stage <= 2; ++stage) {
     SCOPED_TRACE(stage);

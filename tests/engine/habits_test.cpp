@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people do to models, gradients and optimizers around a training loop: it works as with LibTorch alone, or one
-// sentence says what to do instead. A wrong number is never the answer.
+// What people do to models, gradients and optimizers around a training loop: it works as with
+// LibTorch alone, or one sentence says what to do instead. A wrong number is never the answer.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -64,16 +64,6 @@ struct Training {
   Strategy strategy;
 };
 
-template <class Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
-}
-
 float first_of(const at::Tensor& tensor) { return tensor.select(0, 0).select(0, 0).item<float>(); }
 
 // Writes by many ways; a step without gradient for that weight must not bring the old values back.
@@ -118,7 +108,7 @@ TEST(Habits, ALoadAfterSetupIsTakenOrRefused) {
     SCOPED_TRACE(name_of(c));
     Training training(options_of(c), 0.0);
     file.seekg(0);
-    torch::load(training.model, file);
+    torch::load(training.model, file, training.strategy.device());
     const std::string error = error_of([&] {
       training.loss().backward();
       training.strategy.step();
@@ -281,7 +271,8 @@ ZERO_RANK_BODY(one_rank_reads_alone) {
   training.loss().backward();
   training.strategy.step();
   if (training.strategy.rank() == 0) {
-    // An all-gather of equal size on the other ranks will meet this one: bytes come, but of another page.
+    // An all-gather of equal size on the other ranks will meet this one: bytes come, but of another
+    // page.
     (void)training.model->blocks[2]->weight.norm().item<float>();
   }
   const std::string error = error_of([&] {

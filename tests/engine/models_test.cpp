@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models as people write them, trained under stage 3 with offload and tiny pages: losses and parameters are those of
-// LibTorch alone.
+// Models as people write them, trained under stage 3 with offload and tiny pages: losses and
+// parameters are those of LibTorch alone.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -12,7 +12,8 @@ namespace {
 
 using Loss = std::function<at::Tensor()>;
 
-// Trains `make()` four steps with LibTorch and under the strategy; the update rule is the same on both sides.
+// Trains `make()` four steps with LibTorch and under the strategy; the update rule is the same on
+// both sides.
 template <class Make>
 void expect_same_training(const Make& make,
                           StrategyOptions options = StrategyOptions()
@@ -28,7 +29,8 @@ void expect_same_training(const Make& make,
     torch::manual_seed(3);
     auto [model, loss] = make();
     model->to(test_device());
-    // No Adam here: it makes whole steps out of gradients that are zero but for rounding (a bias before BatchNorm).
+    // No Adam here: it makes whole steps out of gradients that are zero but for rounding (a bias
+    // before BatchNorm).
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
     std::optional<Strategy> strategy;
     if (paged) {
@@ -95,7 +97,8 @@ struct Convolutional : torch::nn::Module {
   torch::nn::Linear head{nullptr};
 };
 
-// Weights used by another module, tied by rebinding, inside the loss, and many times in one forward.
+// Weights used by another module, tied by rebinding, inside the loss, and many times in one
+// forward.
 struct Entangled : torch::nn::Module {
   Entangled() {
     first = register_module("first", torch::nn::Linear(12, 12));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every stage, every offload, one and several ranks, fp32 and bf16, with and without accumulation and clipping: the
-// numbers are those of LibTorch alone, and offload and kernels do not change a bit.
+// Every stage, every offload, one and several ranks, fp32 and bf16, with and without accumulation
+// and clipping: the numbers are those of LibTorch alone, and offload and kernels do not change a
+// bit.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -49,7 +50,8 @@ int ranks_of_process() {
 class Cell {
  public:
   Cell(bool bf16, int accumulation, double clip, Rule rule) : bf16_(bf16) {
-    // Bit for bit is promised for kernels that repeat themselves; CUDA's embedding backward need not.
+    // Bit for bit is promised for kernels that repeat themselves; CUDA's embedding backward need
+    // not.
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
     run_.accumulation = accumulation;
     run_.clip = clip;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes that are not there are never read in silence: raw access names the parameter and what to do, and a
-// GatheredParameters scope makes it right.
+// Bytes that are not there are never read in silence: raw access names the parameter and what to
+// do, and a GatheredParameters scope makes it right.
 #include <gtest/gtest.h>
 
 #include <filesystem>

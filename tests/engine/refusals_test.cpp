@@ -8,16 +8,6 @@
 namespace zero::testing {
 namespace {
 
-template <class Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
-}
-
 using ::testing::HasSubstr;
 
 TEST(Refusals, AnOptimizerWithForeignParameters) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Under stage 3 whole parameters are guests: they come when they are touched, never take more than the budget, and go
-// home with what was written into them.
+// Under stage 3 whole parameters are guests: they come when they are touched, never take more than
+// the budget, and go home with what was written into them.
 #include <gtest/gtest.h>
 
 #include "engine/blocks.h"
@@ -23,7 +23,8 @@ StrategyOptions paged(int64_t budget) {
       .parameter_budget(budget);
 }
 
-// What the device's allocator holds before a model is set up: cuBLAS keeps a workspace from its first product on.
+// What the device's allocator holds before a model is set up: cuBLAS keeps a workspace from its
+// first product on.
 int64_t allocated_by_others(at::Device device) {
   const at::Tensor x = inputs(device).requires_grad_();
   x.mm(x.t()).sum().backward();
@@ -68,7 +69,8 @@ TEST(Residency, OnceTheOrderIsLearntPagesComeAhead) {
   const PagingCounters second = step();
   const PagingCounters third = step();
   EXPECT_GT(second.evictions, 0);
-  // Forward and backward over 8 pages with room for 4: at least 8 + 4 come in a step, nearly all of them ahead.
+  // Forward and backward over 8 pages with room for 4: at least 8 + 4 come in a step, nearly all of
+  // them ahead.
   EXPECT_GE(third.prefetches - second.prefetches, 10);
   EXPECT_LE(third.faults - second.faults, 3);
 }

@@ -34,7 +34,8 @@ StrategyOptions whole_pages(int stage) {
 }
 
 // Runs work(0) ... work(threads - 1), each on its own thread, all let go together. An exception of
-// one comes out here. (Plain threads: the thread sanitizer says nothing about what std::async runs.)
+// one comes out here. (Plain threads: the thread sanitizer says nothing about what std::async
+// runs.)
 void at_once(int threads, const std::function<void(int)>& work) {
   std::latch start(threads);
   std::vector<std::exception_ptr> errors(threads);

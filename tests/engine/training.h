@@ -12,8 +12,9 @@
 
 namespace zero::testing {
 
-// A language model in miniature: embedding tied with the head, LayerNorm, attention-free blocks, and what partitioning
-// finds hard: odd sizes, a scalar, a parameter without elements, a frozen one, and one that no loss uses.
+// A language model in miniature: embedding tied with the head, LayerNorm, attention-free blocks,
+// and what partitioning finds hard: odd sizes, a scalar, a parameter without elements, a frozen
+// one, and one that no loss uses.
 struct TinyModelImpl : torch::nn::Module {
   TinyModelImpl();
   at::Tensor loss(const at::Tensor& tokens);
@@ -29,7 +30,7 @@ enum class Rule { kAdamW, kAdam, kSgd };
 // Who runs the update.
 enum class Loop {
   kStrategy,  // strategy.backward(), strategy.step()
-  kPlain,  // loss.backward(), torch::nn::utils::clip_grad_norm_(), optimizer.step(), optimizer.zero_grad()
+  kPlain,     // loss.backward(), LibTorch's clip_grad_norm_(), optimizer.step() and zero_grad()
 };
 
 struct Run {
@@ -55,11 +56,13 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(Rule rule, const torch::
 at::Tensor batch(int step, int micro, int rank);
 
 Outcome train(const Run& run);
-// The same with LibTorch alone, all ranks' batches in this process; losses are those of `rank`. bf16 keeps fp32 masters
-// beside the model and adds micro-batches up in fp32, as the engine says it does.
+// The same with LibTorch alone, all ranks' batches in this process; losses are those of `rank`.
+// bf16 keeps fp32 masters beside the model and adds micro-batches up in fp32, as the engine says it
+// does.
 Outcome train_plain(const Run& run, bool bf16, int rank, int world_size);
 
-// Largest relative distance, |a - b| / |b| by 2-norm, over all tensors; infinite when the names differ.
+// Largest relative distance, |a - b| / |b| by 2-norm, over all tensors; infinite when the names
+// differ.
 double distance(const std::map<std::string, at::Tensor>& a,
                 const std::map<std::string, at::Tensor>& b);
 bool same_bits(const std::map<std::string, at::Tensor>& a,

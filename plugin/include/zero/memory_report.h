@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every byte the engine holds, by class: what was predicted from the config and the model before allocating, what is
-// booked now, and what the process and the device really use.
+// Every byte the engine holds, by class: what was predicted from the config and the model before
+// allocating, what is booked now, and what the process and the device really use.
 #pragma once
 
 #include <array>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// zero::Strategy: what a training loop selects. It turns flags into one typed engine config and puts a model and its
-// optimizer under ZeRO partitioning and offload; the model's code stays as it is.
+// zero::Strategy: what a training loop selects. It turns flags into one typed engine config and
+// puts a model and its optimizer under ZeRO partitioning and offload; the model's code stays as it
+// is.
 //
 //   auto strategy = zero::Strategy::from_yaml("configs/zero_stage_3_offload.yaml");
 //   strategy.setup(*model, optimizer);
@@ -11,8 +12,9 @@
 //     strategy.step();           // fused sharded update, clips when gradient_clipping is set
 //   }
 //
-// Every rank runs the same calls in the same order. A Strategy belongs to the thread that made it; forward and backward
-// may run on other threads. Errors are c10::Error with a sentence that names what to do instead.
+// Every rank runs the same calls in the same order. A Strategy belongs to the thread that made it;
+// forward and backward may run on other threads. Errors are c10::Error with a sentence that names
+// what to do instead.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -46,7 +48,8 @@ class Engine;
 class Strategy {
  public:
   explicit Strategy(StrategyOptions options = {});
-  // A preset by name: zero_stage_1, zero_stage_2, zero_stage_3, zero_stage_2_offload, zero_stage_3_offload.
+  // A preset by name: zero_stage_1, zero_stage_2, zero_stage_3, zero_stage_2_offload,
+  // zero_stage_3_offload.
   explicit Strategy(const std::string& preset);
   // Flags from a YAML file; what `overrides` gives in code wins over the file.
   static Strategy from_yaml(const std::filesystem::path& file,
@@ -58,13 +61,15 @@ class Strategy {
 
   // The typed result of all flags.
   const EngineConfig& engine_config() const;
-  // One line a flag: flag, engine key, value, where the value came from, which part of the engine reads it.
+  // One line a flag: flag, engine key, value, where the value came from, which part of the engine
+  // reads it.
   std::string forwarded() const;
 
-  // Joins the process group named by the environment, moves parameters and buffers to device(), casts floating-point
-  // parameters to the compute precision, makes all ranks start from rank 0's values, and points the optimizer's groups
-  // at this rank's fp32 master shards. Call once, after model and optimizer exist; the optimizer must live as long as
-  // the strategy is used. Ranks whose model or flags differ all get the same error.
+  // Joins the process group named by the environment, moves parameters and buffers to device(),
+  // casts floating-point parameters to the compute precision, makes all ranks start from rank 0's
+  // values, and points the optimizer's groups at this rank's fp32 master shards. Call once, after
+  // model and optimizer exist; the optimizer must live as long as the strategy is used. Ranks whose
+  // model or flags differ all get the same error.
   void setup(torch::nn::Module& model, torch::optim::Optimizer& optimizer);
   // For evaluation alone: no gradients, no optimizer state.
   void setup(torch::nn::Module& model);
@@ -80,15 +85,17 @@ class Strategy {
 
   // Same as loss.backward().
   void backward(const at::Tensor& loss);
-  // Clips if the config says so, updates the master shards, refreshes the compute weights, clears the gradients.
+  // Clips if the config says so, updates the master shards, refreshes the compute weights, clears
+  // the gradients.
   StepReport step();
-  // Scales the reduced gradients so that their global norm is at most max_norm; returns the norm before. Scalar,
-  // gradient units.
+  // Scales the reduced gradients so that their global norm is at most max_norm; returns the norm
+  // before. Scalar, gradient units.
   double clip_grad_norm_(double max_norm);
   // Forgets the gradients, as optimizer.zero_grad() does.
   void zero_grad();
-  // The whole mean gradient of one parameter, in the parameter's shape, fp32, on device(); undefined when there is none.
-  // Collective: every rank must ask for the same parameters in the same order.
+  // The whole mean gradient of one parameter, in the parameter's shape, fp32, on device();
+  // undefined when there is none. Collective: every rank must ask for the same parameters in the
+  // same order.
   at::Tensor gradient(const at::Tensor& parameter) const;
 
   // Where batches and activations live: cuda:LOCAL_RANK, which becomes the current device, or cpu.
@@ -97,9 +104,9 @@ class Strategy {
   int world_size() const;
   // Bytes by class, predicted, booked and real. See memory_report.h.
   MemoryReport memory_report() const;
-  // Puts the model back: whole parameters in the compute precision, plain storages, no hooks; the optimizer gets its
-  // parameters back, without state. The destructor does the same, unless an exception unwinds and other ranks would be
-  // needed.
+  // Puts the model back: whole parameters in the compute precision, plain storages, no hooks; the
+  // optimizer gets its parameters back, without state. The destructor does the same, unless an
+  // exception unwinds and other ranks would be needed.
   void teardown();
 
  private:
@@ -111,13 +118,18 @@ class Strategy {
   std::unique_ptr<Engine> engine_;
 };
 
-// Makes whole parameters readable by raw pointers (torch::save, data_ptr, InputArchive) while it lives.
+// Makes whole parameters readable by raw pointers (torch::save, data_ptr, InputArchive) while it
+// lives.
 //
 //   { zero::GatheredParameters all(strategy); torch::save(model, "model.pt"); }
-//   { zero::GatheredParameters w(strategy, {model->head->weight}, /*modifier_rank=*/0); if (strategy.rank() == 0) init(w); }
+//   {
+//     zero::GatheredParameters head(strategy, {model->head->weight}, /*modifier_rank=*/0);
+//     if (strategy.rank() == 0) fill(model->head->weight.data_ptr<float>());
+//   }
 //
-// With a modifier rank, that rank's values are sent to all ranks and to the homes when the scope ends; without one,
-// changes made by raw pointers inside the scope are not kept. Collective: every rank opens and closes it.
+// With a modifier rank, that rank's values are sent to all ranks and to the homes when the scope
+// ends; without one, changes made by raw pointers inside the scope are not kept. Collective: every
+// rank opens and closes it.
 class GatheredParameters {
  public:
   explicit GatheredParameters(Strategy& strategy, std::optional<int> modifier_rank = std::nullopt);
