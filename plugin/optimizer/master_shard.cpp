@@ -51,7 +51,6 @@ MasterShard::MasterShard(ParameterPage& page, ShardPlace shard, Place home, Plac
     : page_(page),
       is_home_(home == place),
       device_(buffers.device_of(place)),
-      buffers_(buffers),
       ranges_(ranges_in(page.layout(), shard)),
       published_(buffers.device()) {
   const int64_t numel = page.layout().shard_numel;

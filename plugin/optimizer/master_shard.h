@@ -67,7 +67,6 @@ class MasterShard {
   ParameterPage& page_;
   bool is_home_;  // the compute weights of the master are the page's home
   at::Device device_;
-  Buffers& buffers_;
   std::vector<MasterRange> ranges_;
   Buffer own_;                              // of master_ or high_ when the home lies elsewhere
   at::Tensor master_;                       // fp32 [shard]

@@ -51,7 +51,6 @@ class ParameterPages {
   const std::vector<std::unique_ptr<ParameterPage>>& all() const { return pages_; }
   // Null when all whole pages stay.
   Residency* residency() { return residency_.get(); }
-  const PagingOptions& options() const { return options_; }
 
  private:
   void predict(Ledger& ledger) const;

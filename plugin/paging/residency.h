@@ -55,7 +55,6 @@ class Residency {
   // Which pages were gathered from all ranks, and in which order, as a short text that is equal on
   // ranks that did the same.
   std::string order() const;
-  int64_t budget() const { return options_.budget; }
 
  private:
   using Lock = std::lock_guard<std::mutex>;
