@@ -185,16 +185,17 @@ void Engine::setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer)
 void Engine::make_rooms(const std::vector<NamedParameter>& parameters,
                         torch::optim::Optimizer* optimizer) {
   const Plan plan = this->plan();
-  buffers_ = std::make_unique<Buffers>(ledger_, device());
+  ledger_ = std::make_unique<Ledger>();
+  buffers_ = std::make_unique<Buffers>(*ledger_, device());
   const auto threads = config_.update_threads.read(Consumer::kOptimizer);
   pool_ = std::make_unique<kernels::ThreadPool>(
       threads > 0 ? static_cast<int>(threads) : kernels::ThreadPool::available_cores());
-  pages_ = std::make_unique<ParameterPages>(parameters, plan.paging, *buffers_, ledger_,
+  pages_ = std::make_unique<ParameterPages>(parameters, plan.paging, *buffers_, *ledger_,
                                             world_->gather());
   if (optimizer == nullptr) return;
   optimizer_ = std::make_unique<ShardedOptimizer>(*optimizer, *pages_, plan.optimizer, *buffers_,
-                                                  ledger_, *pool_);
-  gradients_ = std::make_unique<Gradients>(*pages_, plan.gradients, *buffers_, ledger_,
+                                                  *ledger_, *pool_);
+  gradients_ = std::make_unique<Gradients>(*pages_, plan.gradients, *buffers_, *ledger_,
                                            world_->reduce(), world_->control(), *pool_);
 }
 
@@ -298,7 +299,7 @@ void Engine::check_consulted() {
 }
 
 MemoryReport Engine::memory_report() const {
-  MemoryReport report = ledger_.report();
+  MemoryReport report = ledger_->report();
   read_process(report);
   if (buffers_) read_device(report, buffers_->device());
   if (pages_ && pages_->residency() != nullptr) report.paging = pages_->residency()->counters();

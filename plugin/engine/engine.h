@@ -66,7 +66,7 @@ class Engine {
 
   const EngineConfig& config_;
   std::shared_ptr<World> world_;
-  Ledger ledger_;
+  std::unique_ptr<Ledger> ledger_ = std::make_unique<Ledger>();  // of the latest setup
   std::unique_ptr<Buffers> buffers_;
   std::unique_ptr<kernels::ThreadPool> pool_;
   std::unique_ptr<ParameterPages> pages_;

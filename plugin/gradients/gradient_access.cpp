@@ -62,8 +62,7 @@ void Gradients::unpin(GradientPage& page) noexcept {
   const std::lock_guard lock(mutex_);
   --page.pins_;
   if (page.written_ && !direct()) {
-    const int64_t shard = page.layout().shard_numel;
-    page.home_.tensor.copy_(page.whole_.narrow(0, options_.shard.index * shard, shard));
+    page.home_.tensor.copy_(own_part(page, page.whole_));
   }
   page.written_ = false;
 }

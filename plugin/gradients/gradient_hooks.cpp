@@ -31,25 +31,6 @@ class TakeGradient final : public torch::autograd::FunctionPreHook {
   size_t parameter_;
 };
 
-// Hangs on the parameter itself. set_ gives a parameter a new accumulator, without hooks:
-// torch::load does that.
-class FollowAccumulator final : public torch::autograd::FunctionPreHook {
- public:
-  FollowAccumulator(std::shared_ptr<Gradients*> owner, GradientPage& page, size_t parameter)
-      : owner_(std::move(owner)), page_(page), parameter_(parameter) {}
-  torch::autograd::variable_list operator()(
-      const torch::autograd::variable_list& gradients) override {
-    if (*owner_ != nullptr) (*owner_)->hook_accumulator(page_, parameter_);
-    return gradients;
-  }
-
- private:
-  std::shared_ptr<Gradients*>
-      owner_;  // empty once the owner is gone: LibTorch cannot remove a single hook
-  GradientPage& page_;
-  size_t parameter_;
-};
-
 }  // namespace
 
 void Gradients::attach() {
@@ -57,8 +38,11 @@ void Gradients::attach() {
     for (size_t i = 0; i < page->entries_.size(); ++i) {
       if (!page->entries_[i].storage) continue;
       hook_accumulator(*page, i);
-      torch::autograd::impl::add_hook(page->layout().parameters[i].parameter.tensor,
-                                      std::make_unique<FollowAccumulator>(self_, *page, i));
+      // set_ gives a parameter a new accumulator, without hooks: torch::load does that. A hook on
+      // the parameter itself stays.
+      const at::Tensor& parameter = page->layout().parameters[i].parameter.tensor;
+      page->entries_[i].follower = parameter.register_hook(
+          [this, &gradients = *page, i](const at::Tensor&) { hook_accumulator(gradients, i); });
     }
   }
 }
@@ -75,8 +59,10 @@ void Gradients::hook_accumulator(GradientPage& page, size_t parameter) {
 
 void Gradients::detach() {
   for (const auto& page : pages_) {
-    for (auto& entry : page->entries_) {
+    for (size_t i = 0; i < page->entries_.size(); ++i) {
+      auto& entry = page->entries_[i];
       if (!entry.accumulator) continue;
+      page->layout().parameters[i].parameter.tensor.remove_hook(entry.follower);
       std::erase_if(entry.accumulator->pre_hooks(), [](const auto& hook) {
         return dynamic_cast<const TakeGradient*>(hook.get()) != nullptr;
       });

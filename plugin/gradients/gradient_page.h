@@ -30,7 +30,8 @@ class GradientPage final : public Page {
     std::unique_ptr<PagedStorage> storage;
     // Kept, because the hook that takes the gradient hangs on it and tensors hold it weakly.
     std::shared_ptr<torch::autograd::Node> accumulator;
-    at::Tensor view;  // the `.grad()` that is attached after backward
+    unsigned follower = 0;  // the parameter's hook that finds a new accumulator
+    at::Tensor view;        // the `.grad()` that is attached after backward
     Content content = Content::kStale;
     bool attached = false;  // `view` is, or was before this backward, the parameter's `.grad()`
     bool arrived = false;   // in this backward

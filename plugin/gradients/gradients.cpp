@@ -17,7 +17,6 @@ Gradients::Gradients(ParameterPages& pages, const GradientOptions& options, Buff
       reductions_(buffers.device()),
       filled_(buffers.device()),
       deposited_(buffers.device()),
-      self_(std::make_shared<Gradients*>(this)),
       subscription_(*this) {
   const bool to_host_memory = options_.home == Place::kHost && buffers_.device().is_cuda();
   const bool sharded_at_once = options_.world_size > 1 && options_.stage >= 2;
@@ -44,7 +43,6 @@ Gradients::Gradients(ParameterPages& pages, const GradientOptions& options, Buff
 }
 
 Gradients::~Gradients() {
-  *self_ = nullptr;
   clear();
   detach();
 }
@@ -161,13 +159,12 @@ void Gradients::reduce_complete_pages() {
 
 void Gradients::reduce(GradientPage& page) {
   if (page.bucket_ == nullptr) page.bucket_ = &buckets_->take();
-  const int64_t shard = page.layout().shard_numel;
   filled_.record();
   {
     const auto on_reductions = reductions_.enter();
     filled_.wait();
     at::Tensor whole = page.bucket_->memory.tensor.narrow(0, 0, page.layout().numel);
-    at::Tensor own = whole.narrow(0, options_.shard.index * shard, shard);
+    at::Tensor own = own_part(page, whole);
     if (options_.world_size > 1) {
       reduce_.reduce_scatter(own, whole);
       own.mul_(1.0 / options_.world_size);
@@ -237,8 +234,8 @@ void Gradients::backward_ends(bool completed) {
     for (const int index : order_) {
       GradientPage& page = *pages_[index];
       if (completed && (!page.reduced_ || page.bucket_ != nullptr)) reduce(page);
-      if (page.bucket_ !=
-          nullptr) {  // an exception ended this backward: what is not reduced is dropped
+      // An exception ended this backward: what is not reduced is dropped.
+      if (page.bucket_ != nullptr) {
         page.bucket_->drained.record();
         buckets_->give(*page.bucket_);
         page.bucket_ = nullptr;
@@ -316,9 +313,8 @@ void Gradients::finish_locked() {
   for (auto& page : pages_) zero_stale(*page);
   if (!direct() || options_.world_size == 1) return;
   for (auto& page : pages_) {
-    const int64_t shard = page->layout().shard_numel;
     at::Tensor whole = page->home_.tensor;
-    at::Tensor own = whole.narrow(0, options_.shard.index * shard, shard);
+    at::Tensor own = own_part(*page, whole);
     if (options_.shard.count == 1) {
       reduce_.all_reduce(whole);
     } else {
@@ -345,10 +341,13 @@ void Gradients::undo_reduction() {
   }
 }
 
-at::Tensor Gradients::shard(const GradientPage& page) const {
-  if (!direct()) return page.home_.tensor;
+at::Tensor Gradients::own_part(const GradientPage& page, const at::Tensor& whole) const {
   const int64_t shard = page.layout().shard_numel;
-  return page.home_.tensor.narrow(0, options_.shard.index * shard, shard);
+  return whole.narrow(0, options_.shard.index * shard, shard);
+}
+
+at::Tensor Gradients::shard(const GradientPage& page) const {
+  return direct() ? own_part(page, page.home_.tensor) : page.home_.tensor;
 }
 
 void Gradients::clear() {

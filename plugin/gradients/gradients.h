@@ -97,6 +97,8 @@ class Gradients final : public BackwardListener {
   void reduce(GradientPage& page);
   void deposit(GradientPage& page, const at::Tensor& incoming);
   void zero_stale(GradientPage& page);
+  // This rank's shard of a flat tensor over the page.
+  at::Tensor own_part(const GradientPage& page, const at::Tensor& whole) const;
   at::Tensor home_range(const GradientPage& page, size_t parameter) const;
   at::Tensor gather_whole(GradientPage& page);
   void release_views(const GradientPage* except);
@@ -127,10 +129,9 @@ class Gradients final : public BackwardListener {
   std::vector<int> completions_;  // pages in order of completion in this backward
   size_t next_ = 0;               // of order_, in this backward
   bool order_agreed_ = false;
-  bool begun_ = false;                // this backward has reached a parameter
-  bool finished_ = true;              // nothing has changed since finish()
-  bool reduced_ = false;              // direct homes hold means, not this rank's sums
-  std::shared_ptr<Gradients*> self_;  // what hooks that outlive us look at
+  bool begun_ = false;    // this backward has reached a parameter
+  bool finished_ = true;  // nothing has changed since finish()
+  bool reduced_ = false;  // direct homes hold means, not this rank's sums
   BackwardSubscription subscription_;
 };
 

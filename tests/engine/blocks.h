@@ -12,6 +12,8 @@
 
 namespace zero::testing {
 
+constexpr int64_t kMiB = 1 << 20;
+
 struct BlocksImpl : torch::nn::Module {
   explicit BlocksImpl(int count) {
     torch::manual_seed(11);
@@ -32,6 +34,17 @@ TORCH_MODULE(Blocks);
 inline at::Tensor inputs(at::Device device) {
   torch::manual_seed(5);
   return torch::rand({4, 512}).to(device);
+}
+
+// Everything offloaded, pages of one layer, `budget` bytes of them at once.
+inline StrategyOptions paged(int64_t budget) {
+  return StrategyOptions()
+      .device(test_device_name())
+      .stage(3)
+      .offload_parameters(true)
+      .offload_optimizer(true)
+      .page_bytes(kMiB)
+      .parameter_budget(budget);
 }
 
 // What the call throws, or nothing.

@@ -163,6 +163,32 @@ TEST(Habits, AFailedSetupLeavesTheModelAsItWas) {
   strategy.step();
 }
 
+TEST(Habits, ASecondSetupTrainsAndIsReportedByItself) {
+  Blocks model(2);
+  torch::optim::SGD optimizer(model->parameters(), 0.1);
+  Strategy strategy(StrategyOptions().device("cpu").stage(2));
+  strategy.setup(model, optimizer);
+  const MemoryReport first = strategy.memory_report();
+  strategy.teardown();
+  const auto hook =
+      model->blocks[0]->weight.register_hook([](const at::Tensor& grad) { return grad * 0; });
+  strategy.setup(model, optimizer);
+  const MemoryReport second = strategy.memory_report();
+  EXPECT_EQ(second.live_parameter_bytes, first.live_parameter_bytes);
+  for (int i = 0; i < kMemoryClasses; ++i) {
+    EXPECT_EQ(second.predicted[i].device, first.predicted[i].device);
+    EXPECT_EQ(second.booked[i].device, first.booked[i].device);
+  }
+  // It trains, and a hook that the user had put on a parameter before counts.
+  const at::Tensor hooked = model->blocks[0]->weight.clone();
+  const at::Tensor free = model->blocks[1]->weight.clone();
+  strategy.backward(model->loss(inputs(at::kCPU)));
+  strategy.step();
+  EXPECT_TRUE(at::equal(model->blocks[0]->weight, hooked));
+  EXPECT_FALSE(at::equal(model->blocks[1]->weight, free));
+  model->blocks[0]->weight.remove_hook(hook);
+}
+
 TEST(Habits, AModelUnderTwoStrategiesIsRefused) {
   Blocks model(2);
   torch::optim::SGD optimizer(model->parameters(), 0.1), second(model->parameters(), 0.1);

@@ -11,18 +11,6 @@
 namespace zero::testing {
 namespace {
 
-constexpr int64_t kMiB = 1 << 20;
-
-StrategyOptions paged(int64_t budget) {
-  return StrategyOptions()
-      .device(test_device_name())
-      .stage(3)
-      .offload_parameters(true)
-      .offload_optimizer(true)
-      .page_bytes(kMiB)
-      .parameter_budget(budget);
-}
-
 // What the device's allocator holds before a model is set up: cuBLAS keeps a workspace from its
 // first product on.
 int64_t allocated_by_others(at::Device device) {

@@ -15,19 +15,10 @@
 namespace zero::testing {
 namespace {
 
-constexpr int64_t kMiB = 1 << 20;
 constexpr int kRounds = 50;
 constexpr int kFewRounds = 10;  // where each starts its threads anew, and LibTorch a team for each
 
-StrategyOptions one_page_for_each_of(int threads) {
-  return StrategyOptions()
-      .device(test_device_name())
-      .stage(3)
-      .offload_parameters(true)
-      .offload_optimizer(true)
-      .page_bytes(kMiB)
-      .parameter_budget(threads * kMiB);
-}
+StrategyOptions one_page_for_each_of(int threads) { return paged(threads * kMiB); }
 
 StrategyOptions whole_pages(int stage) {
   return StrategyOptions().device(test_device_name()).stage(stage).page_bytes(kMiB);
