@@ -12,7 +12,6 @@ std::string_view advice_for_foreign_name(std::string_view key) {
   constexpr std::string_view kBatch =
       "the batch size is the data loader's, only gradient_accumulation_steps is set here";
   constexpr std::string_view kMadeInCode = "optimizer and learning rate are made in code";
-  constexpr std::string_view kPages = "traffic goes in pages, set page_bytes";
   constexpr std::string_view kCheckpointing =
       "write cpu_checkpointing and partition_activations at the top level or under strategy:";
   static constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
@@ -31,10 +30,6 @@ std::string_view advice_for_foreign_name(std::string_view key) {
       {"optimizer", kMadeInCode},
       {"scheduler", kMadeInCode},
       {"lr_scheduler", kMadeInCode},
-      {"reduce_bucket_size", kPages},
-      {"allgather_bucket_size", kPages},
-      {"stage3_prefetch_bucket_size", "set prefetch_pages"},
-      {"stage3_max_live_parameters", "set parameter_budget, in bytes"},
       {"activation_checkpointing", kCheckpointing},
       {"gradient_checkpointing", kCheckpointing},
   };

@@ -37,7 +37,10 @@ void check_stages(const EngineConfig& config, std::vector<std::string>& problems
   const int stage = config.stage.peek();
   for (const auto& field : fields<EngineConfig>()) {
     const auto* const member = std::get_if<Setting<bool> EngineConfig::*>(&field.member);
-    if (member == nullptr || !(config.**member).peek() || stage >= field.needs_stage) continue;
+    if (member == nullptr || !(config.**member).given() || !(config.**member).peek() ||
+        stage >= field.needs_stage) {
+      continue;
+    }
     const std::string needed = std::to_string(field.needs_stage);
     const std::string name(field.name);
     const Provenance& from = (config.**member).provenance();

@@ -20,6 +20,10 @@ std::string allowed_values(const Field<Config>& field) {
     if constexpr (std::is_same_v<Value, bool>) return "true or false";
     if constexpr (std::is_enum_v<Value>) return join_or(choices<Value>());
     if constexpr (std::is_same_v<Value, double>) {
+      if (std::isfinite(field.range.max)) {
+        return "a number from " + print_value(field.range.min, Unit::kNone) + " to " +
+               print_value(field.range.max, Unit::kNone);
+      }
       return "a number of at least " + print_value(field.range.min, Unit::kNone);
     }
     const auto min = static_cast<int64_t>(field.range.min);
@@ -29,6 +33,9 @@ std::string allowed_values(const Field<Config>& field) {
     }
     if (field.unit == Unit::kBytes) {
       return "a size such as 32MiB, 1GB or 5e8, at least " + print_value(min, Unit::kBytes);
+    }
+    if (field.unit == Unit::kElements) {
+      return "a whole number of elements, at least " + std::to_string(min);
     }
     return "a whole number of at least " + std::to_string(min);
   });

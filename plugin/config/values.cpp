@@ -18,6 +18,10 @@ struct Choices<Precision> {
   static constexpr std::array<std::string_view, 2> kNames = {"fp32", "bf16"};
 };
 template <>
+struct Choices<NumberType> {
+  static constexpr std::array<std::string_view, 3> kNames = {"fp32", "bf16", "fp16"};
+};
+template <>
 struct Choices<DeviceChoice> {
   static constexpr std::array<std::string_view, 3> kNames = {"auto", "cpu", "cuda"};
 };
@@ -72,7 +76,7 @@ Parsed<int64_t> parse_whole(const Scalar& scalar, Unit unit) {
   int64_t exact = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), exact);
   const bool all_digits = end == text.data() + text.size();
-  if (scalar.quoted && (unit == Unit::kNone || all_digits)) {
+  if (scalar.quoted && (unit != Unit::kBytes || all_digits)) {
     return {{}, "got " + as_written(scalar) + "; take the quotes away"};
   }
   if (all_digits && error == std::errc()) return {exact, ""};
@@ -163,6 +167,11 @@ Parsed<Precision> parse_value<Precision>(const Scalar& scalar, Unit) {
 }
 
 template <>
+Parsed<NumberType> parse_value<NumberType>(const Scalar& scalar, Unit) {
+  return parse_choice<NumberType>(scalar);
+}
+
+template <>
 Parsed<DeviceChoice> parse_value<DeviceChoice>(const Scalar& scalar, Unit) {
   return parse_choice<DeviceChoice>(scalar);
 }
@@ -194,6 +203,9 @@ std::string print_value(double value, Unit) {
 std::string print_value(Precision value, Unit) {
   return std::string(Choices<Precision>::kNames.at(static_cast<size_t>(value)));
 }
+std::string print_value(NumberType value, Unit) {
+  return std::string(Choices<NumberType>::kNames.at(static_cast<size_t>(value)));
+}
 std::string print_value(DeviceChoice value, Unit) {
   return std::string(Choices<DeviceChoice>::kNames.at(static_cast<size_t>(value)));
 }
@@ -215,6 +227,7 @@ template std::vector<std::string_view> choices<int>();
 template std::vector<std::string_view> choices<int64_t>();
 template std::vector<std::string_view> choices<double>();
 template std::vector<std::string_view> choices<Precision>();
+template std::vector<std::string_view> choices<NumberType>();
 template std::vector<std::string_view> choices<DeviceChoice>();
 template std::vector<std::string_view> choices<UpdateKernel>();
 

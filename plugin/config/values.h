@@ -14,7 +14,7 @@
 
 namespace zero {
 
-enum class Unit : uint8_t { kNone, kBytes };
+enum class Unit : uint8_t { kNone, kBytes, kElements };
 
 struct Range {
   double min = 0;
@@ -34,7 +34,7 @@ struct Parsed {
   std::string reason;
 };
 
-// T: bool, int, int64_t, double, Precision, DeviceChoice, UpdateKernel. The range is not looked at.
+// T: bool, int, int64_t, double, Precision, NumberType, DeviceChoice, UpdateKernel. The range is not looked at.
 template <class T>
 Parsed<T> parse_value(const Scalar& scalar, Unit unit);
 
@@ -43,6 +43,7 @@ std::string print_value(int value, Unit unit);
 std::string print_value(int64_t value, Unit unit);
 std::string print_value(double value, Unit unit);
 std::string print_value(Precision value, Unit unit);
+std::string print_value(NumberType value, Unit unit);
 std::string print_value(DeviceChoice value, Unit unit);
 std::string print_value(UpdateKernel value, Unit unit);
 

@@ -52,7 +52,6 @@ TEST(UnknownKey, OfAnotherToolGetsTheNameHere) {
       {"max_grad_norm: 1.0", "gradient_clipping"},
       {"train_batch_size: 8", "data loader"},
       {"lr_scheduler: {type: cosine}", "made in code"},
-      {"reduce_bucket_size: 5e8", "page_bytes"},
       {"activation_checkpointing: {cpu_checkpointing: true}", "cpu_checkpointing"},
   };
   for (const auto& [yaml, advice] : taught) {

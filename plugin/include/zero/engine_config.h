@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -23,6 +24,8 @@
 namespace zero {
 
 enum class Precision : uint8_t { kFp32, kBf16 };
+// What numbers are kept or sent in.
+enum class NumberType : uint8_t { kFp32, kBf16, kFp16 };
 enum class DeviceChoice : uint8_t { kAuto, kCpu, kCuda };
 enum class UpdateKernel : uint8_t { kAuto, kAvx512, kAvx2, kPortable };
 
@@ -91,6 +94,8 @@ class Setting {
   mutable std::atomic<uint32_t> readers_{0};  // one bit a Consumer
 };
 
+inline constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
 // What the engine is built from. 0 is plain data parallel training; who wants partitioning says so.
 struct EngineConfig {
   Setting<int> stage{0};
@@ -104,6 +109,26 @@ struct EngineConfig {
   Setting<int64_t> page_bytes{int64_t{32} << 20};
   Setting<int64_t> parameter_budget{0};  // bytes; 0: automatic
   Setting<int64_t> prefetch_pages{2};
+  // Sizes in elements, as DeepSpeed counts.
+  Setting<int64_t> prefetch_bucket_size{kNoLimit};
+  Setting<int64_t> max_live_parameters{0};  // 0: parameter_budget says it
+  Setting<int64_t> max_reuse_distance{kNoLimit};
+  Setting<int64_t> persistence_threshold{0};
+  Setting<int64_t> model_persistence_threshold{kNoLimit};
+  Setting<int64_t> reduce_bucket_size{500'000'000};
+  Setting<int64_t> allgather_bucket_size{500'000'000};
+  Setting<int64_t> sub_group_size{1'000'000'000};
+  Setting<bool> overlap_comm{true};
+  Setting<bool> reduce_scatter{true};
+  Setting<bool> allgather_partitions{true};
+  Setting<NumberType> communication_data_type{NumberType::kFp32};
+  Setting<NumberType> gradient_accumulation_dtype{NumberType::kFp32};
+  Setting<bool> prescale_gradients{false};
+  Setting<double> gradient_predivide_factor{1.0};
+  Setting<bool> offload_parameters_pin_memory{true};
+  Setting<bool> offload_optimizer_pin_memory{true};
+  Setting<double> offload_optimizer_ratio{1.0};  // part of the optimizer's state that is offloaded
+  Setting<bool> wall_clock_breakdown{false};
   Setting<DeviceChoice> device{DeviceChoice::kAuto};
   Setting<UpdateKernel> update_kernel{UpdateKernel::kAuto};
   Setting<int64_t> update_threads{0};  // 0: automatic

@@ -63,6 +63,25 @@ class StrategyOptions {
   ZERO_FLAG_OR_TEXT(int64_t, page_bytes)        // "32MiB"
   ZERO_FLAG_OR_TEXT(int64_t, parameter_budget)  // "2GiB"; 0: automatic
   ZERO_FLAG(int64_t, prefetch_pages)
+  ZERO_FLAG_OR_TEXT(int64_t, prefetch_bucket_size)         // elements; "5e7"
+  ZERO_FLAG_OR_TEXT(int64_t, max_live_parameters)          // elements; 0: parameter_budget says it
+  ZERO_FLAG_OR_TEXT(int64_t, max_reuse_distance)           // elements
+  ZERO_FLAG_OR_TEXT(int64_t, persistence_threshold)        // elements
+  ZERO_FLAG_OR_TEXT(int64_t, model_persistence_threshold)  // elements
+  ZERO_FLAG_OR_TEXT(int64_t, reduce_bucket_size)           // elements
+  ZERO_FLAG_OR_TEXT(int64_t, allgather_bucket_size)        // elements
+  ZERO_FLAG_OR_TEXT(int64_t, sub_group_size)               // elements
+  ZERO_FLAG(bool, overlap_comm)
+  ZERO_FLAG(bool, reduce_scatter)
+  ZERO_FLAG(bool, allgather_partitions)
+  ZERO_FLAG_OR_TEXT(NumberType, communication_data_type)      // "fp32", "bf16", "fp16"
+  ZERO_FLAG_OR_TEXT(NumberType, gradient_accumulation_dtype)  // "fp32", "bf16"
+  ZERO_FLAG(bool, prescale_gradients)
+  ZERO_FLAG(double, gradient_predivide_factor)
+  ZERO_FLAG(bool, offload_parameters_pin_memory)
+  ZERO_FLAG(bool, offload_optimizer_pin_memory)
+  ZERO_FLAG(double, offload_optimizer_ratio)  // 0 to 1
+  ZERO_FLAG(bool, wall_clock_breakdown)
   ZERO_FLAG_OR_TEXT(DeviceChoice, device)         // "auto", "cpu", "cuda"
   ZERO_FLAG_OR_TEXT(UpdateKernel, update_kernel)  // "auto", "avx512", "avx2", "portable"
   ZERO_FLAG(int64_t, update_threads)              // 0: automatic
