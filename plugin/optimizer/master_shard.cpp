@@ -73,7 +73,7 @@ MasterShard::MasterShard(ParameterPage& page, ShardPlace shard, Place home, Plac
   }
   if (needs.moment1) moment1_ = allocate(MemoryClass::kMoments, at::kFloat);
   if (needs.moment2) moment2_ = allocate(MemoryClass::kMoments, at::kFloat);
-  if (needs.max_moment2) max_moment2_ = allocate(MemoryClass::kMoments, at::kFloat);
+  if (needs.moment3) moment3_ = allocate(MemoryClass::kMoments, at::kFloat);
   if (device_.is_cuda())
     scale_ = buffers.allocate(MemoryClass::kStaging, Place::kDevice, 1, at::kFloat);
 }
@@ -143,8 +143,7 @@ void MasterShard::write(const MasterRange& range, const at::Tensor& values) {
 }
 
 StateViews MasterShard::state(const MasterRange& range) const {
-  return {part(moment1_.tensor, range), part(moment2_.tensor, range),
-          part(max_moment2_.tensor, range)};
+  return {part(moment1_.tensor, range), part(moment2_.tensor, range), part(moment3_.tensor, range)};
 }
 
 kernels::Buffers MasterShard::kernel_buffers(const at::Tensor& gradient) const {
@@ -160,7 +159,7 @@ kernels::Buffers MasterShard::kernel_buffers(const at::Tensor& gradient) const {
   buffers.gradient = gradient.const_data_ptr<float>();
   buffers.moment1 = floats(moment1_.tensor);
   buffers.moment2 = floats(moment2_.tensor);
-  buffers.max_moment2 = floats(max_moment2_.tensor);
+  buffers.moment3 = floats(moment3_.tensor);
   return buffers;
 }
 

@@ -68,13 +68,13 @@ class MasterShard {
   bool is_home_;  // the compute weights of the master are the page's home
   at::Device device_;
   std::vector<MasterRange> ranges_;
-  Buffer own_;                              // of master_ or high_ when the home lies elsewhere
-  at::Tensor master_;                       // fp32 [shard]
-  at::Tensor high_;                         // bf16 [shard]
-  Buffer low_;                              // int16 [shard]
-  Buffer moment1_, moment2_, max_moment2_;  // fp32 [shard]
-  Buffer scale_;                            // one float on the device
-  at::Tensor noted_;                        // sum over the bits of the home, int64, on the device
+  Buffer own_;                          // of master_ or high_ when the home lies elsewhere
+  at::Tensor master_;                   // fp32 [shard]
+  at::Tensor high_;                     // bf16 [shard]
+  Buffer low_;                          // int16 [shard]
+  Buffer moment1_, moment2_, moment3_;  // fp32 [shard]
+  Buffer scale_;                        // one float on the device
+  at::Tensor noted_;                    // sum over the bits of the home, int64, on the device
   Event published_;
 };
 

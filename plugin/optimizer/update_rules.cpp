@@ -66,8 +66,7 @@ class AdamRule final : public UpdateRule {
     auto& state = state_of<State>(optimizer, master, is_new);
     state.exp_avg(moved_into(views.moment1, state.exp_avg()));
     state.exp_avg_sq(moved_into(views.moment2, state.exp_avg_sq()));
-    if (options.amsgrad())
-      state.max_exp_avg_sq(moved_into(views.max_moment2, state.max_exp_avg_sq()));
+    if (options.amsgrad()) state.max_exp_avg_sq(moved_into(views.moment3, state.max_exp_avg_sq()));
     state.step(state.step() + 1);
     const auto [beta1, beta2] = options.betas();
     segment.rule = kRule;

@@ -17,14 +17,14 @@ namespace zero {
 struct StateNeeds {
   bool moment1 = false;
   bool moment2 = false;
-  bool max_moment2 = false;
+  bool moment3 = false;
 };
 
 // This segment's part of the state buffers; undefined where not needed.
 struct StateViews {
   at::Tensor moment1;
   at::Tensor moment2;
-  at::Tensor max_moment2;
+  at::Tensor moment3;
 };
 
 class UpdateRule {

@@ -29,12 +29,14 @@ class Arguments : public ::testing::Test {
   Buffers buffers = shard.buffers();
   Segment adamw{0, 8, adam_scalars(Rule::kAdamW, 0.1, 0.9, 0.99, 1e-8, 0, true, 1), Rule::kAdamW};
   Segment sgd{0, 8, sgd_scalars(0.1, 0.9, 0, 0, false, true), Rule::kSgd};
+  Segment adagrad{0, 8, adagrad_scalars(0.1, 0, 1e-8, 0, 1), Rule::kAdagrad};
+  Segment rmsprop{0, 8, rmsprop_scalars(0.1, 0.9, 1e-8, 0, 0.9, true), Rule::kRmsprop};
 };
 
 TEST_F(Arguments, AMissingBufferIsNamed) {
   for (auto [member, name] :
        {std::pair{&Buffers::moment1, "moment1"}, std::pair{&Buffers::moment2, "moment2"},
-        std::pair{&Buffers::max_moment2, "max_moment2"}}) {
+        std::pair{&Buffers::moment3, "moment3"}}) {
     Buffers without = buffers;
     without.*member = nullptr;
     expect_refused(without, adamw, name);
@@ -45,6 +47,13 @@ TEST_F(Arguments, AMissingBufferIsNamed) {
   without = buffers;
   without.moment1 = nullptr;
   expect_refused(without, sgd, "momentum");
+  expect_refused(without, rmsprop, "momentum");
+  without = buffers;
+  without.moment2 = nullptr;
+  expect_refused(without, adagrad, "moment2");
+  without = buffers;
+  without.moment3 = nullptr;
+  expect_refused(without, rmsprop, "centered");
 }
 
 TEST_F(Arguments, TheWeightHasExactlyOneForm) {
@@ -74,6 +83,7 @@ TEST_F(Arguments, NegativeSegmentsAreRefused) {
 
 TEST(ScalarsOf, StepsCountFromOneAndSgdHasItsOwn) {
   EXPECT_THROW(adam_scalars(Rule::kAdam, 0.1, 0.9, 0.99, 1e-8, 0, false, 0), std::invalid_argument);
+  EXPECT_THROW(adagrad_scalars(0.1, 0, 1e-8, 0, 0), std::invalid_argument);
   EXPECT_THROW(adam_scalars(Rule::kSgd, 0.1, 0.9, 0.99, 1e-8, 0, false, 1), std::invalid_argument);
 }
 

@@ -47,7 +47,7 @@ struct DeviceShard {
         gradient(shard.gradient),
         moment1(shard.moment1),
         moment2(shard.moment2),
-        max_moment2(shard.max_moment2),
+        moment3(shard.moment3),
         high(shard.high),
         low(shard.low) {}
 
@@ -55,7 +55,7 @@ struct DeviceShard {
     const bool whole = form == Form::kMaster;
     update_cuda({whole ? master.data() : nullptr, whole ? nullptr : high.data(),
                  whole ? nullptr : low.data(), gradient.data(), moment1.data(), moment2.data(),
-                 max_moment2.data()},
+                 moment3.data()},
                 segments, scale, nullptr);
   }
 
@@ -63,13 +63,13 @@ struct DeviceShard {
     master.download(shard.master);
     moment1.download(shard.moment1);
     moment2.download(shard.moment2);
-    max_moment2.download(shard.max_moment2);
+    moment3.download(shard.moment3);
     high.download(shard.high);
     low.download(shard.low);
   }
 
   Form form;
-  DeviceCopy<float> master, gradient, moment1, moment2, max_moment2;
+  DeviceCopy<float> master, gradient, moment1, moment2, moment3;
   DeviceCopy<uint16_t> high;
   DeviceCopy<int16_t> low;
 };

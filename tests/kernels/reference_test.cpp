@@ -9,10 +9,20 @@ namespace zero::kernels::testing {
 namespace {
 
 struct Reference {
-  double weight, moment1 = 0, moment2 = 0, max_moment2 = 0;
+  double weight, moment1 = 0, moment2 = 0, moment3 = 0, mean = 0;
 
   void step(const RuleCase& rule, int64_t step, double gradient) {
-    rule.rule == Rule::kSgd ? sgd(rule, step, gradient) : adam(rule, step, gradient);
+    switch (rule.rule) {
+      case Rule::kSgd:
+        return sgd(rule, step, gradient);
+      case Rule::kAdagrad:
+        return adagrad(rule, step, gradient);
+      case Rule::kRmsprop:
+        return rmsprop(rule, gradient);
+      case Rule::kAdam:
+      case Rule::kAdamW:
+        return adam(rule, step, gradient);
+    }
   }
 
   void adam(const RuleCase& rule, int64_t step, double gradient) {
@@ -20,9 +30,9 @@ struct Reference {
     if (rule.rule == Rule::kAdam) gradient += rule.weight_decay * weight;
     moment1 = rule.kBeta1 * moment1 + (1 - rule.kBeta1) * gradient;
     moment2 = rule.kBeta2 * moment2 + (1 - rule.kBeta2) * gradient * gradient;
-    max_moment2 = std::max(max_moment2, moment2);
+    moment3 = std::max(moment3, moment2);
     const double mean = moment1 / (1 - std::pow(rule.kBeta1, step));
-    const double second = rule.amsgrad ? max_moment2 : moment2;
+    const double second = rule.amsgrad ? moment3 : moment2;
     const double root = std::sqrt(second / (1 - std::pow(rule.kBeta2, step)));
     weight -= rule.kLr * mean / (root + rule.kEps);
   }
@@ -34,6 +44,22 @@ struct Reference {
       gradient = rule.nesterov ? gradient + rule.momentum * moment1 : moment1;
     }
     weight -= rule.kLr * gradient;
+  }
+
+  void adagrad(const RuleCase& rule, int64_t step, double gradient) {
+    gradient += rule.weight_decay * weight;
+    moment2 += gradient * gradient;
+    const double rate = rule.kLr / (1 + (step - 1) * rule.lr_decay);
+    weight -= rate * gradient / (std::sqrt(moment2) + rule.kEps);
+  }
+
+  void rmsprop(const RuleCase& rule, double gradient) {
+    gradient += rule.weight_decay * weight;
+    moment2 = rule.kAlpha * moment2 + (1 - rule.kAlpha) * gradient * gradient;
+    mean = rule.kAlpha * mean + (1 - rule.kAlpha) * gradient;
+    const double square = rule.centered ? moment2 - mean * mean : moment2;
+    moment1 = rule.momentum * moment1 + gradient / (std::sqrt(square) + rule.kEps);
+    weight -= rule.kLr * moment1;
   }
 };
 

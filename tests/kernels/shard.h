@@ -37,7 +37,7 @@ struct Shard {
         gradient(random_floats(length, seed + 1)),
         moment1(master.size()),
         moment2(master.size()),
-        max_moment2(master.size()) {
+        moment3(master.size()) {
     if (form == Form::kSplit) {
       for (float value : master) {
         high.push_back(split(value).high);
@@ -54,7 +54,7 @@ struct Shard {
             gradient.data(),
             moment1.data(),
             moment2.data(),
-            max_moment2.data()};
+            moment3.data()};
   }
 
   // The fp32 weights, whichever form they are kept in.
@@ -66,7 +66,7 @@ struct Shard {
   }
 
   Form form;
-  std::vector<float> master, gradient, moment1, moment2, max_moment2;
+  std::vector<float> master, gradient, moment1, moment2, moment3;
   std::vector<uint16_t> high;
   std::vector<int16_t> low;
 };
@@ -80,12 +80,23 @@ struct RuleCase {
   double momentum = 0;
   double dampening = 0;
   bool nesterov = false;
+  double lr_decay = 0;
+  bool centered = false;
 
   static constexpr double kLr = 3e-3, kBeta1 = 0.9, kBeta2 = 0.999, kEps = 1e-8;
+  static constexpr double kAlpha = 0.9;
 
   Scalars scalars(int64_t step) const {
-    if (rule == Rule::kSgd) {
-      return sgd_scalars(kLr, momentum, dampening, weight_decay, nesterov, step == 1);
+    switch (rule) {
+      case Rule::kSgd:
+        return sgd_scalars(kLr, momentum, dampening, weight_decay, nesterov, step == 1);
+      case Rule::kAdagrad:
+        return adagrad_scalars(kLr, lr_decay, kEps, weight_decay, step);
+      case Rule::kRmsprop:
+        return rmsprop_scalars(kLr, kAlpha, kEps, weight_decay, momentum, centered);
+      case Rule::kAdam:
+      case Rule::kAdamW:
+        break;
     }
     return adam_scalars(rule, kLr, kBeta1, kBeta2, kEps, weight_decay, amsgrad, step);
   }
@@ -112,7 +123,18 @@ inline std::vector<RuleCase> all_rules() {
            .rule = Rule::kSgd,
            .weight_decay = 0.1,
            .momentum = 0.9,
-           .nesterov = true}};
+           .nesterov = true},
+          {.name = "Adagrad", .rule = Rule::kAdagrad},
+          {.name = "AdagradDecays", .rule = Rule::kAdagrad, .weight_decay = 0.1, .lr_decay = 0.05},
+          {.name = "Rmsprop", .rule = Rule::kRmsprop},
+          {.name = "RmspropDecay", .rule = Rule::kRmsprop, .weight_decay = 0.1},
+          {.name = "RmspropMomentum", .rule = Rule::kRmsprop, .momentum = 0.9},
+          {.name = "RmspropCentered", .rule = Rule::kRmsprop, .centered = true},
+          {.name = "RmspropCenteredMomentumDecay",
+           .rule = Rule::kRmsprop,
+           .weight_decay = 0.1,
+           .momentum = 0.9,
+           .centered = true}};
 }
 
 inline std::string rule_name(const ::testing::TestParamInfo<RuleCase>& info) {
@@ -165,7 +187,7 @@ inline void expect_same_state(const Shard& a, const Shard& b) {
   EXPECT_EQ(first_difference(a.weights(), b.weights()), -1) << "weights";
   EXPECT_EQ(first_difference(a.moment1, b.moment1), -1) << "moment1";
   EXPECT_EQ(first_difference(a.moment2, b.moment2), -1) << "moment2";
-  EXPECT_EQ(first_difference(a.max_moment2, b.max_moment2), -1) << "max_moment2";
+  EXPECT_EQ(first_difference(a.moment3, b.moment3), -1) << "moment3";
   EXPECT_EQ(a.high, b.high);
   EXPECT_EQ(a.low, b.low);
 }

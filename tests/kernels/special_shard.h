@@ -29,7 +29,7 @@ inline Shard special_shard(Form form) {
         shard.gradient[i] = gradient;
         shard.moment1[i] = moment;
         shard.moment2[i] = std::abs(moment);
-        shard.max_moment2[i] = std::abs(weight);
+        shard.moment3[i] = std::abs(weight);
         ++i;
       }
     }

@@ -27,6 +27,18 @@ std::unique_ptr<torch::optim::Optimizer> torch_optimizer(const RuleCase& rule,
     case Rule::kAdamW:
       return std::make_unique<torch::optim::AdamW>(weights,
                                                    adam_like(torch::optim::AdamWOptions(rule.kLr)));
+    case Rule::kAdagrad:
+      return std::make_unique<torch::optim::Adagrad>(weights, torch::optim::AdagradOptions(rule.kLr)
+                                                                  .lr_decay(rule.lr_decay)
+                                                                  .eps(rule.kEps)
+                                                                  .weight_decay(rule.weight_decay));
+    case Rule::kRmsprop:
+      return std::make_unique<torch::optim::RMSprop>(weights, torch::optim::RMSpropOptions(rule.kLr)
+                                                                  .alpha(rule.kAlpha)
+                                                                  .eps(rule.kEps)
+                                                                  .weight_decay(rule.weight_decay)
+                                                                  .momentum(rule.momentum)
+                                                                  .centered(rule.centered));
     case Rule::kSgd:
       break;
   }

@@ -15,11 +15,11 @@ namespace zero::kernels {
 template <class Lane>
 struct Tail {
   float master[Lane::kWidth] = {}, gradient[Lane::kWidth] = {};
-  float moment1[Lane::kWidth] = {}, moment2[Lane::kWidth] = {}, max_moment2[Lane::kWidth] = {};
+  float moment1[Lane::kWidth] = {}, moment2[Lane::kWidth] = {}, moment3[Lane::kWidth] = {};
   uint16_t high[Lane::kWidth] = {};
   int16_t low[Lane::kWidth] = {};
 
-  Buffers buffers() { return {master, high, low, gradient, moment1, moment2, max_moment2}; }
+  Buffers buffers() { return {master, high, low, gradient, moment1, moment2, moment3}; }
 };
 
 template <class Lane, class T>
@@ -32,8 +32,8 @@ void copy_if_there(T* to, const T* from, int64_t count) {
 template <class Lane>
 Buffers advanced(const Buffers& b, int64_t i) {
   const auto at = [i](auto* pointer) { return pointer == nullptr ? nullptr : pointer + i; };
-  return {at(b.master),  at(b.high),    at(b.low),        at(b.gradient),
-          at(b.moment1), at(b.moment2), at(b.max_moment2)};
+  return {at(b.master),  at(b.high),    at(b.low),    at(b.gradient),
+          at(b.moment1), at(b.moment2), at(b.moment3)};
 }
 
 template <class Lane, Rule kRule, bool kSplit>
@@ -46,7 +46,7 @@ void update_tail(const Buffers& b, const Scalars& s, int64_t count, float gradie
   copy_if_there<Lane>(tail.gradient, b.gradient, count);
   copy_if_there<Lane>(t.moment1, b.moment1, count);
   copy_if_there<Lane>(t.moment2, b.moment2, count);
-  copy_if_there<Lane>(t.max_moment2, b.max_moment2, count);
+  copy_if_there<Lane>(t.moment3, b.moment3, count);
   auto element = load_element<Lane, kRule, kSplit>(t, s, 0);
   update_element<Lane, kRule>(s, gradient_scale, element);
   store_element<Lane, kRule, kSplit>(t, s, 0, element);
@@ -55,7 +55,7 @@ void update_tail(const Buffers& b, const Scalars& s, int64_t count, float gradie
   copy_if_there<Lane>(b.low, t.low, count);
   copy_if_there<Lane>(b.moment1, t.moment1, count);
   copy_if_there<Lane>(b.moment2, t.moment2, count);
-  copy_if_there<Lane>(b.max_moment2, t.max_moment2, count);
+  copy_if_there<Lane>(b.moment3, t.moment3, count);
 }
 
 template <class Lane, Rule kRule, bool kSplit>
@@ -89,6 +89,10 @@ void update_segment(const Buffers& b, const Segment& segment, float gradient_sca
       return update_form<Lane, Rule::kAdamW>(b, segment, gradient_scale);
     case Rule::kSgd:
       return update_form<Lane, Rule::kSgd>(b, segment, gradient_scale);
+    case Rule::kAdagrad:
+      return update_form<Lane, Rule::kAdagrad>(b, segment, gradient_scale);
+    case Rule::kRmsprop:
+      return update_form<Lane, Rule::kRmsprop>(b, segment, gradient_scale);
   }
 }
 

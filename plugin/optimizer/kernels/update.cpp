@@ -18,12 +18,21 @@ constexpr int64_t kChunk = 16384;  // elements a thread takes at a time
 const char* missing_buffer(const Buffers& b, const Segment& segment) {
   const Scalars& s = segment.scalars;
   if (b.gradient == nullptr) return "gradient";
-  if (segment.rule == Rule::kSgd) {
-    return s.momentum != 0 && b.moment1 == nullptr ? "moment1 (SGD's momentum buffer)" : nullptr;
-  }
-  if (b.moment1 == nullptr) return "moment1";
-  if (b.moment2 == nullptr) return "moment2";
-  return s.amsgrad && b.max_moment2 == nullptr ? "max_moment2 (amsgrad)" : nullptr;
+  const bool has_momentum = segment.rule == Rule::kSgd || segment.rule == Rule::kRmsprop;
+  const bool is_adam = segment.rule == Rule::kAdam || segment.rule == Rule::kAdamW;
+  if (has_momentum && s.momentum != 0 && b.moment1 == nullptr) return "moment1 (momentum buffer)";
+  if (is_adam && b.moment1 == nullptr) return "moment1";
+  if (segment.rule != Rule::kSgd && b.moment2 == nullptr) return "moment2";
+  if (is_adam && s.amsgrad && b.moment3 == nullptr) return "moment3 (amsgrad)";
+  if (segment.rule == Rule::kRmsprop && s.centered && b.moment3 == nullptr)
+    return "moment3 (centered)";
+  return nullptr;
+}
+
+void check_step(const char* function, int64_t step) {
+  if (step >= 1) return;
+  throw std::invalid_argument(std::string(function) + ": steps count from 1, was given " +
+                              std::to_string(step));
 }
 
 }  // namespace
@@ -67,13 +76,10 @@ const IsaKernels& kernels_for(Isa isa) {
 
 Scalars adam_scalars(Rule rule, double lr, double beta1, double beta2, double eps,
                      double weight_decay, bool amsgrad, int64_t step) {
-  if (rule == Rule::kSgd) {
-    throw std::invalid_argument("adam_scalars: SGD has its own, call sgd_scalars");
+  if (rule != Rule::kAdam && rule != Rule::kAdamW) {
+    throw std::invalid_argument("adam_scalars: this rule has its own, call that");
   }
-  if (step < 1) {
-    throw std::invalid_argument("adam_scalars: steps count from 1, was given " +
-                                std::to_string(step));
-  }
+  check_step("adam_scalars", step);
   const double correction1 = 1 - std::pow(beta1, static_cast<double>(step));
   const double correction2 = 1 - std::pow(beta2, static_cast<double>(step));
   Scalars s;
@@ -99,6 +105,28 @@ Scalars sgd_scalars(double lr, double momentum, double dampening, double weight_
   s.one_minus_dampening = static_cast<float>(1 - dampening);
   s.nesterov = nesterov;
   s.first_step = first_step;
+  return s;
+}
+
+Scalars adagrad_scalars(double lr, double lr_decay, double eps, double weight_decay, int64_t step) {
+  check_step("adagrad_scalars", step);
+  Scalars s;
+  s.step_size = static_cast<float>(lr / (1 + static_cast<double>(step - 1) * lr_decay));
+  s.weight_decay = static_cast<float>(weight_decay);
+  s.eps = static_cast<float>(eps);
+  return s;
+}
+
+Scalars rmsprop_scalars(double lr, double alpha, double eps, double weight_decay, double momentum,
+                        bool centered) {
+  Scalars s;
+  s.step_size = static_cast<float>(lr);
+  s.weight_decay = static_cast<float>(weight_decay);
+  s.beta2 = static_cast<float>(alpha);
+  s.one_minus_beta2 = static_cast<float>(1 - alpha);
+  s.eps = static_cast<float>(eps);
+  s.momentum = static_cast<float>(momentum);
+  s.centered = centered;
   return s;
 }
 

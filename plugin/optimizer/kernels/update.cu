@@ -80,6 +80,10 @@ __global__ void __launch_bounds__(kThreads) update_kernel(const __grid_constant_
       return update_block<Rule::kAdamW, kSplit>(launch.buffers, segment, offset, scale);
     case Rule::kSgd:
       return update_block<Rule::kSgd, kSplit>(launch.buffers, segment, offset, scale);
+    case Rule::kAdagrad:
+      return update_block<Rule::kAdagrad, kSplit>(launch.buffers, segment, offset, scale);
+    case Rule::kRmsprop:
+      return update_block<Rule::kRmsprop, kSplit>(launch.buffers, segment, offset, scale);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The update of one shard: fp32 AdamW, Adam and SGD as torch::optim does them, in one pass over
-// memory. The gradient's scale (unscaling, mean, clipping), weight decay, the update and the bf16
+// The update of one shard: fp32 AdamW, Adam, SGD, Adagrad and RMSprop as torch::optim does them, in
+// one pass over memory. The gradient's scale (unscaling, mean, clipping), weight decay, the update and the bf16
 // compute weight are all done in that pass.
 //
 // Note [Same bits everywhere]
@@ -20,7 +20,7 @@
 
 namespace zero::kernels {
 
-enum class Rule : uint8_t { kAdam, kAdamW, kSgd };
+enum class Rule : uint8_t { kAdam, kAdamW, kSgd, kAdagrad, kRmsprop };
 
 enum class Isa : uint8_t { kPortable, kAvx2, kAvx512 };
 // Whether this build has the kernel and this processor runs it.
@@ -31,27 +31,34 @@ Isa best_isa();
 // What an element's update needs, computed once in double and rounded to float. CPU and CUDA
 // kernels get the same bits.
 struct Scalars {
-  float step_size = 0;     // Adam, AdamW: lr / (1 - beta1^step); SGD: lr
-  float weight_decay = 0;  // Adam, SGD: what times the weight is added to the gradient
+  // Adam, AdamW: lr / (1 - beta1^step); Adagrad: lr / (1 + (step - 1) * lr_decay); SGD, RMSprop: lr
+  float step_size = 0;
+  float weight_decay = 0;  // all but AdamW: what times the weight is added to the gradient
   float decay = 1;         // AdamW: 1 - lr * weight_decay
   float beta1 = 0;
   float one_minus_beta1 = 0;
-  float beta2 = 0;
+  float beta2 = 0;  // RMSprop: alpha
   float one_minus_beta2 = 0;
   float eps = 0;
   float inverse_root_correction2 = 0;  // 1 / sqrt(1 - beta2^step)
   float momentum = 0;
   float one_minus_dampening = 0;
   bool amsgrad = false;
+  bool centered = false;
   bool nesterov = false;
   bool first_step = false;  // SGD: the momentum buffer starts as a copy of the gradient
 };
 
-// `step` counts from 1. Throws std::invalid_argument for a smaller one, or for Rule::kSgd.
+// `step` counts from 1. Throws std::invalid_argument for a smaller one, or for another rule than kAdam
+// and kAdamW.
 Scalars adam_scalars(Rule rule, double lr, double beta1, double beta2, double eps,
                      double weight_decay, bool amsgrad, int64_t step);
 Scalars sgd_scalars(double lr, double momentum, double dampening, double weight_decay,
                     bool nesterov, bool first_step);
+// `step` counts from 1. Throws std::invalid_argument for a smaller one.
+Scalars adagrad_scalars(double lr, double lr_decay, double eps, double weight_decay, int64_t step);
+Scalars rmsprop_scalars(double lr, double alpha, double eps, double weight_decay, double momentum,
+                        bool centered);
 
 // Elements [begin, begin + length) of the shard's buffers.
 struct Segment {
@@ -69,9 +76,10 @@ struct Buffers {
   uint16_t* high = nullptr;
   int16_t* low = nullptr;
   const float* gradient = nullptr;
-  float* moment1 = nullptr;      // Adam, AdamW: first moment; SGD with momentum: its buffer
-  float* moment2 = nullptr;      // Adam, AdamW
-  float* max_moment2 = nullptr;  // Adam, AdamW with amsgrad
+  float* moment1 = nullptr;  // Adam, AdamW: first moment; SGD, RMSprop with momentum: its buffer
+  float* moment2 = nullptr;  // Adam, AdamW: second moment; Adagrad: its sum; RMSprop: mean square
+  // Adam, AdamW with amsgrad: largest second moment; RMSprop, centered: mean gradient
+  float* moment3 = nullptr;
 };
 
 // Throws std::invalid_argument, and names what is missing, unless every buffer that the segments'

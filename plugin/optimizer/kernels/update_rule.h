@@ -19,7 +19,7 @@ namespace zero::kernels {
 
 template <class Lane>
 struct Element {
-  typename Lane::Value weight, gradient, moment1, moment2, max_moment2;
+  typename Lane::Value weight, gradient, moment1, moment2, moment3;
 };
 
 //   g  = g + weight_decay * p                            Adam with weight decay
@@ -42,8 +42,8 @@ ZERO_LANE_INLINE void apply_adam(const Scalars& s, Element<Lane>& e) {
   e.moment2 = Lane::fma(Lane::broadcast(s.beta2), e.moment2, new2);
   auto second = e.moment2;
   if (s.amsgrad) {
-    e.max_moment2 = Lane::larger(e.max_moment2, e.moment2);
-    second = e.max_moment2;
+    e.moment3 = Lane::larger(e.moment3, e.moment2);
+    second = e.moment3;
   }
   const auto denominator = Lane::fma(
       Lane::sqrt(second), Lane::broadcast(s.inverse_root_correction2), Lane::broadcast(s.eps));
@@ -74,6 +74,69 @@ ZERO_LANE_INLINE void apply_sgd(const Scalars& s, Element<Lane>& e) {
   e.weight = Lane::fma(Lane::broadcast(-s.step_size), direction, e.weight);
 }
 
+//   g = g + weight_decay * p                             with weight decay
+//   a = a + g * g
+//   p = p - step_size * (g / (sqrt(a) + eps))
+template <class Lane>
+ZERO_LANE_INLINE void apply_adagrad(const Scalars& s, Element<Lane>& e) {
+  if (s.weight_decay != 0) {
+    e.gradient = Lane::fma(Lane::broadcast(s.weight_decay), e.weight, e.gradient);
+  }
+  e.moment2 = Lane::fma(e.gradient, e.gradient, e.moment2);
+  const auto denominator =
+      Lane::fma(Lane::sqrt(e.moment2), Lane::broadcast(1.0f), Lane::broadcast(s.eps));
+  const auto direction = Lane::div(e.gradient, denominator);
+  e.weight = Lane::fma(Lane::broadcast(-s.step_size), direction, e.weight);
+}
+
+//   g = g + weight_decay * p                             with weight decay
+//   v = beta2 * v + ((1 - beta2) * g) * g
+//   m = beta2 * m + (1 - beta2) * g                      centered
+//   s = v - m * m when centered, else v
+//   d = g / (sqrt(s) + eps)
+//   b = momentum * b + d, d = b                          with momentum
+//   p = p - step_size * d
+template <class Lane>
+ZERO_LANE_INLINE void apply_rmsprop(const Scalars& s, Element<Lane>& e) {
+  if (s.weight_decay != 0) {
+    e.gradient = Lane::fma(Lane::broadcast(s.weight_decay), e.weight, e.gradient);
+  }
+  const auto scaled = Lane::mul(Lane::broadcast(s.one_minus_beta2), e.gradient);
+  e.moment2 = Lane::fma(Lane::broadcast(s.beta2), e.moment2, Lane::mul(scaled, e.gradient));
+  auto square = e.moment2;
+  if (s.centered) {
+    e.moment3 = Lane::fma(Lane::broadcast(s.beta2), e.moment3, scaled);
+    const auto negative = Lane::mul(Lane::broadcast(-1.0f), e.moment3);
+    square = Lane::fma(negative, e.moment3, square);
+  }
+  const auto denominator =
+      Lane::fma(Lane::sqrt(square), Lane::broadcast(1.0f), Lane::broadcast(s.eps));
+  auto direction = Lane::div(e.gradient, denominator);
+  if (s.momentum != 0) {
+    e.moment1 = Lane::fma(Lane::broadcast(s.momentum), e.moment1, direction);
+    direction = e.moment1;
+  }
+  e.weight = Lane::fma(Lane::broadcast(-s.step_size), direction, e.weight);
+}
+
+// Which moments an element's update reads and writes. SGD's first step writes its buffer without
+// reading it.
+template <Rule kRule>
+ZERO_LANE_INLINE constexpr bool uses_moment1(const Scalars& s) {
+  if constexpr (kRule == Rule::kSgd || kRule == Rule::kRmsprop) return s.momentum != 0;
+  return kRule != Rule::kAdagrad;
+}
+template <Rule kRule>
+ZERO_LANE_INLINE constexpr bool uses_moment2() {
+  return kRule != Rule::kSgd;
+}
+template <Rule kRule>
+ZERO_LANE_INLINE constexpr bool uses_moment3(const Scalars& s) {
+  if constexpr (kRule == Rule::kRmsprop) return s.centered;
+  if constexpr (kRule == Rule::kAdam || kRule == Rule::kAdamW) return s.amsgrad;
+  return false;
+}
+
 template <class Lane, Rule kRule, bool kSplit>
 ZERO_LANE_INLINE Element<Lane> load_element(const Buffers& b, const Scalars& s, int64_t i) {
   const auto zero = Lane::broadcast(0.0f);
@@ -84,13 +147,9 @@ ZERO_LANE_INLINE Element<Lane> load_element(const Buffers& b, const Scalars& s, 
     e.weight = Lane::load(b.master + i);
   }
   e.gradient = Lane::load(b.gradient + i);
-  if constexpr (kRule == Rule::kSgd) {
-    if (s.momentum != 0 && !s.first_step) e.moment1 = Lane::load(b.moment1 + i);
-  } else {
-    e.moment1 = Lane::load(b.moment1 + i);
-    e.moment2 = Lane::load(b.moment2 + i);
-    if (s.amsgrad) e.max_moment2 = Lane::load(b.max_moment2 + i);
-  }
+  if (uses_moment1<kRule>(s) && !s.first_step) e.moment1 = Lane::load(b.moment1 + i);
+  if (uses_moment2<kRule>()) e.moment2 = Lane::load(b.moment2 + i);
+  if (uses_moment3<kRule>(s)) e.moment3 = Lane::load(b.moment3 + i);
   return e;
 }
 
@@ -99,6 +158,10 @@ ZERO_LANE_INLINE void update_element(const Scalars& s, float gradient_scale, Ele
   e.gradient = Lane::mul(e.gradient, Lane::broadcast(gradient_scale));
   if constexpr (kRule == Rule::kSgd) {
     apply_sgd<Lane>(s, e);
+  } else if constexpr (kRule == Rule::kAdagrad) {
+    apply_adagrad<Lane>(s, e);
+  } else if constexpr (kRule == Rule::kRmsprop) {
+    apply_rmsprop<Lane>(s, e);
   } else {
     apply_adam<Lane, kRule == Rule::kAdamW>(s, e);
   }
@@ -112,13 +175,9 @@ ZERO_LANE_INLINE void store_element(const Buffers& b, const Scalars& s, int64_t 
   } else {
     Lane::store(b.master + i, e.weight);
   }
-  if constexpr (kRule == Rule::kSgd) {
-    if (s.momentum != 0) Lane::store(b.moment1 + i, e.moment1);
-  } else {
-    Lane::store(b.moment1 + i, e.moment1);
-    Lane::store(b.moment2 + i, e.moment2);
-    if (s.amsgrad) Lane::store(b.max_moment2 + i, e.max_moment2);
-  }
+  if (uses_moment1<kRule>(s)) Lane::store(b.moment1 + i, e.moment1);
+  if (uses_moment2<kRule>()) Lane::store(b.moment2 + i, e.moment2);
+  if (uses_moment3<kRule>(s)) Lane::store(b.moment3 + i, e.moment3);
 }
 
 }  // namespace zero::kernels
