@@ -67,7 +67,11 @@ class Loop {
       const StepReport report = target_.step();
       summary_.steps = step;
       gradient_norm_ = report.gradient_norm;
-      if (!report.applied) told_skipped();
+      if (report.applied) {
+        for (auto* const scheduler : callbacks_.schedulers) scheduler->step();
+      } else {
+        told_skipped();
+      }
       if (is_due(options_.log_every()) || (step == 1 && options_.log_every() > 0)) log();
       if (is_due(options_.validate_every())) validate();
     }

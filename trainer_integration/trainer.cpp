@@ -36,6 +36,11 @@ Trainer& Trainer::on_validation(std::function<void(const ValidationInfo&)> callb
   return *this;
 }
 
+Trainer& Trainer::schedule_with(torch::optim::LRScheduler& scheduler) {
+  callbacks_.schedulers.push_back(&scheduler);
+  return *this;
+}
+
 Trainer& Trainer::validate_with(torch::nn::Module& model, std::function<double()> held_out_loss) {
   callbacks_.validated_model = &model;
   callbacks_.held_out_loss = std::move(held_out_loss);

@@ -31,6 +31,9 @@
 namespace torch::nn {
 class Module;
 }
+namespace torch::optim {
+class LRScheduler;
+}
 
 namespace zero {
 
@@ -123,6 +126,7 @@ struct TrainerCallbacks {
   std::vector<std::function<void(int64_t)>> on_step_begin;
   std::vector<std::function<void(const StepInfo&)>> on_log;
   std::vector<std::function<void(const ValidationInfo&)>> on_validation;
+  std::vector<torch::optim::LRScheduler*> schedulers;
   torch::nn::Module* validated_model = nullptr;
   std::function<double()> held_out_loss;
 };
@@ -136,6 +140,9 @@ class Trainer {
   // After each logged step.
   Trainer& on_log(std::function<void(const StepInfo&)> callback);
   Trainer& on_validation(std::function<void(const ValidationInfo&)> callback);
+  // Steps the scheduler once after each optimizer step; a step that was skipped leaves it where it
+  // is. It must outlive fit().
+  Trainer& schedule_with(torch::optim::LRScheduler& scheduler);
   // `held_out_loss` runs without gradients and with the model in eval mode; each module's own mode
   // comes back after it. The model must outlive fit().
   Trainer& validate_with(torch::nn::Module& model, std::function<double()> held_out_loss);
