@@ -86,6 +86,9 @@ at::Tensor Strategy::gradient(const at::Tensor& parameter) const {
 at::Device Strategy::device() const { return engine().device(); }
 int Strategy::rank() const { return engine().world().rank(); }
 int Strategy::world_size() const { return engine().world().world_size(); }
+bool Strategy::any(bool here) const {
+  return engine().world().control().any({here ? uint8_t{1} : uint8_t{0}}).front() != 0;
+}
 MemoryReport Strategy::memory_report() const { return engine().memory_report(); }
 void Strategy::teardown() { engine().teardown(); }
 

@@ -102,6 +102,9 @@ class Strategy {
   at::Device device() const;
   int rank() const;
   int world_size() const;
+  // True on every rank when it is true on one. Collective: ranks that have finished their part go on
+  // calling until none has work left.
+  bool any(bool here) const;
   // Bytes by class, predicted, booked and real. See memory_report.h.
   MemoryReport memory_report() const;
   // Puts the model back: whole parameters in the compute precision, plain storages, no hooks; the
