@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "plugin/gradients/gradient_slot.h"
 #include "plugin/gradients/gradients.h"
 
 namespace zero {
@@ -43,6 +44,7 @@ void Gradients::attach() {
       const at::Tensor& parameter = page->layout().parameters[i].parameter.tensor;
       page->entries_[i].follower = parameter.register_hook(
           [this, &gradients = *page, i](const at::Tensor&) { hook_accumulator(gradients, i); });
+      watch_gradient(parameter, [this, &gradients = *page, i] { looked_at(gradients, i); });
     }
   }
 }
@@ -62,6 +64,7 @@ void Gradients::detach() {
     for (size_t i = 0; i < page->entries_.size(); ++i) {
       auto& entry = page->entries_[i];
       if (!entry.accumulator) continue;
+      unwatch_gradient(named(*page, i).tensor);
       page->layout().parameters[i].parameter.tensor.remove_hook(entry.follower);
       std::erase_if(entry.accumulator->pre_hooks(), [](const auto& hook) {
         return dynamic_cast<const TakeGradient*>(hook.get()) != nullptr;

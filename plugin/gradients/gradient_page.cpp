@@ -6,19 +6,22 @@
 namespace zero {
 
 GradientPage::GradientPage(Gradients& owner, ParameterPage& parameters, at::Device device)
-    : owner_(owner), parameters_(parameters) {
-  for (const auto& slice : layout().parameters) {
-    Parameter entry;
-    if (slice.parameter.trainable) {
-      entry.storage =
-          std::make_unique<PagedStorage>(*this, slice.numel * static_cast<int64_t>(sizeof(float)),
-                                         device, "the gradient of '" + slice.parameter.name + "'");
-      entry.view =
-          entry.storage->tensor(slice.sizes, slice.strides, 0, at::kFloat, /*tagged=*/true);
-      ++expected_;
-    }
-    entries_.push_back(std::move(entry));
+    : owner_(owner), parameters_(parameters), entries_(layout().parameters.size()) {
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (!layout().parameters[i].parameter.trainable) continue;
+    renew(i, device);
+    ++expected_;
   }
+}
+
+void GradientPage::renew(size_t parameter, at::Device device) {
+  const auto& slice = layout().parameters[parameter];
+  auto& entry = entries_[parameter];
+  entry.storage =
+      std::make_unique<PagedStorage>(*this, slice.numel * static_cast<int64_t>(sizeof(float)),
+                                     device, "the gradient of '" + slice.parameter.name + "'");
+  entry.view = entry.storage->tensor(slice.sizes, slice.strides, 0, at::kFloat, /*tagged=*/true);
+  if (whole_.defined()) entry.storage->bind(range(whole_, parameter).data_ptr());
 }
 
 void GradientPage::pin(Access access) { owner_.pin(*this, access); }

@@ -33,7 +33,10 @@ class GradientPage final : public Page {
     unsigned follower = 0;  // the parameter's hook that finds a new accumulator
     at::Tensor view;        // the `.grad()` that is attached after backward
     Content content = Content::kStale;
-    bool attached = false;  // `view` is, or was before this backward, the parameter's `.grad()`
+    // After backward(create_graph=true): the sum as autograd knows it, and the `.grad()` over it.
+    at::Tensor graph, with_graph;
+    uint32_t graph_version = 0;
+    bool attached = false;  // `.grad()` was set here and is not taken back
     bool arrived = false;   // in this backward
     bool present = false;   // some rank has a gradient
   };
@@ -56,6 +59,8 @@ class GradientPage final : public Page {
   // Binds the views to the whole page's bytes.
   void bind(const at::Tensor& whole);
   void release();
+  // Another storage and view for the parameter: the old ones are someone else's now.
+  void renew(size_t parameter, at::Device device);
 
   Gradients& owner_;
   ParameterPage& parameters_;

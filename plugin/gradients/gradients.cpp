@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 namespace zero {
 
@@ -57,64 +58,21 @@ void Gradients::begin() {
     for (auto& entry : page->entries_) entry.arrived = false;
   }
   if (on_begin) on_begin();
-  reconcile();
+  settle_all();
   take_back_views();
 }
 
-void Gradients::reconcile() {
-  for (auto& page : pages_) {
-    for (size_t i = 0; i < page->entries_.size(); ++i) {
-      auto& entry = page->entries_[i];
-      if (!entry.storage) continue;
-      const auto& parameter = page->layout().parameters[i].parameter;
-      const at::Tensor& grad = parameter.tensor.grad();
-      TORCH_CHECK(!grad.defined() || paged_storage_of(grad) == entry.storage.get(),
-                  "LibZeRO: the gradient of '", parameter.name,
-                  "' was replaced by another tensor. Write into it in place (grad().copy_(...), "
-                  "grad().mul_(...)) "
-                  "after backward, or clear it with zero_grad().");
-      if (!entry.attached) continue;
-      if (grad.defined() && !(cleared_elsewhere && cleared_elsewhere(*page, i))) continue;
-      entry.content = GradientPage::Content::kStale;
-      entry.present = false;
-      entry.attached = false;
-      parameter.tensor.mutable_grad().reset();
-    }
-  }
-}
-
-void Gradients::accept_changes() {
-  const std::lock_guard lock(mutex_);
-  reconcile();
-}
-
-// `.grad()` is undefined while the sums behind it change.
-void Gradients::take_back_views() {
-  release_views(nullptr);
-  for (auto& page : pages_) {
-    page->holds_sums_ = false;
-    for (size_t i = 0; i < page->entries_.size(); ++i) {
-      auto& entry = page->entries_[i];
-      if (!entry.storage) continue;
-      page->layout().parameters[i].parameter.tensor.mutable_grad().reset();
-      entry.attached = false;
-      page->holds_sums_ |= entry.content == GradientPage::Content::kSum || entry.present;
-    }
-  }
-}
-
-void Gradients::arrived(GradientPage& page, size_t parameter, const at::Tensor& gradient) {
+void Gradients::arrived(GradientPage& page, size_t parameter, const at::Tensor& incoming) {
   at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
-  const auto& named = page.layout().parameters[parameter].parameter;
-  TORCH_CHECK(gradient.layout() == at::kStrided, "LibZeRO: the gradient of '", named.name,
-              "' is sparse, which cannot be sharded yet. Build the embedding with sparse(false).");
-  TORCH_CHECK(
-      !gradient.requires_grad(),
-      "LibZeRO: backward() with create_graph=true would keep the gradient of '", named.name,
-      "' as a part of a graph, which cannot be sharded. Use torch::autograd::grad for the inner "
-      "derivative.");
   if (!begun_) begin();  // not before: another model's pass changes nothing here
+  if (incoming.requires_grad()) keep_graph(page, parameter, incoming);
+  at::Tensor gradient = incoming.detach();
+  if (gradient.layout() != at::kStrided) {
+    TORCH_WARN_ONCE("LibZeRO: the gradient of '", named(page, parameter).name,
+                    "' is sparse; it is kept and reduced as a dense one.");
+    gradient = gradient.to_dense();
+  }
   if (reduced_) undo_reduction();
   if (direct()) {
     add_to_home(page, parameter, gradient);
@@ -251,13 +209,12 @@ void Gradients::backward_ends(bool completed) {
       if (!entry.present) {
         // What arrived before an exception and belongs to no earlier sum is forgotten.
         entry.content = GradientPage::Content::kStale;
+        entry.graph.reset();
         continue;
       }
-      page->layout().parameters[i].parameter.tensor.mutable_grad() = entry.view;
-      entry.attached = true;
+      show(*page, i);
     }
   }
-  if (on_presence) on_presence();
 }
 
 void Gradients::exchange_presence() {
@@ -304,14 +261,12 @@ void Gradients::finish() {
 }
 
 void Gradients::finish_locked() {
-  if (finished_) return;
-  finished_ = true;
-  if (!direct()) {
+  if (!finished_ && !direct()) {
     deposited_.wait();
     if (options_.home == Place::kHost) deposited_.synchronize();
   }
   for (auto& page : pages_) zero_stale(*page);
-  if (!direct() || options_.world_size == 1) return;
+  if (std::exchange(finished_, true) || !direct() || options_.world_size == 1) return;
   for (auto& page : pages_) {
     at::Tensor whole = page->home_.tensor;
     at::Tensor own = own_part(*page, whole);
@@ -348,25 +303,6 @@ at::Tensor Gradients::own_part(const GradientPage& page, const at::Tensor& whole
 
 at::Tensor Gradients::shard(const GradientPage& page) const {
   return direct() ? own_part(page, page.home_.tensor) : page.home_.tensor;
-}
-
-void Gradients::clear() {
-  const std::lock_guard lock(mutex_);
-  release_views(nullptr);
-  finished_ = true;
-  reduced_ = false;
-  for (auto& page : pages_) {
-    page->holds_sums_ = false;
-    for (size_t i = 0; i < page->entries_.size(); ++i) {
-      auto& entry = page->entries_[i];
-      if (!entry.storage) continue;
-      entry.content = GradientPage::Content::kStale;
-      entry.attached = false;
-      entry.present = false;
-      page->layout().parameters[i].parameter.tensor.mutable_grad().reset();
-    }
-  }
-  if (on_presence) on_presence();
 }
 
 }  // namespace zero

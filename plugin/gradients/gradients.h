@@ -46,8 +46,11 @@ class Gradients final : public BackwardListener {
   // Global 2-norm of the mean gradient. Collective.
   double norm();
   void scale(float factor);
-  // Before the gradients are used: clearings since backward count, replacements are refused.
+  // Before the gradients are used: what users have cleared is dropped, what they have put in place
+  // of a gradient is taken. Collective where they have.
   void accept_changes();
+  // The same for one parameter; does nothing while a pass runs.
+  void used(GradientPage& page, size_t parameter);
   // Forgets all gradients; `.grad()` of the parameters becomes undefined.
   void clear();
 
@@ -56,12 +59,10 @@ class Gradients final : public BackwardListener {
   std::function<void()> on_begin;
   // A text that must be equal on all ranks at the end of each backward.
   std::function<std::string()> history;
-  // Asked when a backward begins and before a step: the user has cleared this parameter's gradient
-  // in the optimizer.
+  // Asked where a gradient is there: the user has cleared it in the optimizer.
   std::function<bool(const GradientPage&, size_t parameter)> cleared_elsewhere;
-  // Called when it has changed which gradients are present: a backward has ended, or all were
-  // cleared.
-  std::function<void()> on_presence;
+  // Called when this parameter's gradient has appeared or has been dropped.
+  std::function<void(const GradientPage&, size_t parameter)> on_presence;
 
   // Some rank has a gradient for this parameter of the page.
   bool present(const GradientPage& page, size_t parameter) const {
@@ -77,7 +78,7 @@ class Gradients final : public BackwardListener {
   // for it.
   void hook_accumulator(GradientPage& page, size_t parameter);
   // Told by the hook of a parameter. Any thread.
-  void arrived(GradientPage& page, size_t parameter, const at::Tensor& gradient);
+  void arrived(GradientPage& page, size_t parameter, const at::Tensor& incoming);
   void pin(GradientPage& page, Access access);
   void unpin(GradientPage& page) noexcept;
 
@@ -87,9 +88,19 @@ class Gradients final : public BackwardListener {
   bool direct() const { return direct_; }
   void detach();
   void begin();
-  // Compares what users see as `.grad()` with what the engine holds: what they have cleared is
-  // forgotten, what they have replaced is refused.
-  void reconcile();
+  enum class Replaced : uint8_t { kTake, kLeave };
+  static const NamedParameter& named(const GradientPage& page, size_t parameter);
+  // Compares what users see as `.grad()` with what the engine holds; see gradient_changes.cpp.
+  void settle(GradientPage& page, size_t parameter, Replaced replaced);
+  void settle_all();
+  void looked_at(GradientPage& page, size_t parameter);
+  void take(GradientPage& page, size_t parameter, const at::Tensor& gradient);
+  void drop(GradientPage& page, size_t parameter);
+  void let_go(GradientPage& page, size_t parameter);
+  void write(GradientPage& page, size_t parameter, const at::Tensor& values);
+  void keep_graph(GradientPage& page, size_t parameter, const at::Tensor& gradient);
+  at::Tensor visible(GradientPage& page, size_t parameter);
+  void show(GradientPage& page, size_t parameter);
   void take_back_views();
   void add_to_home(GradientPage& page, size_t parameter, const at::Tensor& gradient);
   void add_to_bucket(GradientPage& page, size_t parameter, const at::Tensor& gradient);

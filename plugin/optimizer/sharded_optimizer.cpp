@@ -3,6 +3,8 @@
 
 #include <unordered_map>
 
+#include "plugin/gradients/gradient_slot.h"
+
 namespace zero {
 
 namespace {
@@ -63,6 +65,9 @@ ShardedOptimizer::~ShardedOptimizer() {
   for (auto& page : entries_) {
     page->shard->page().on_written = nullptr;
     page->shard->page().on_rewritten = nullptr;
+    for (const auto& entry : page->entries) {
+      if (entry.view) unwatch_gradient(entry.view->tensor());
+    }
   }
   if (!optimizer_is_alive() || !groups_are_ours()) return;
   for (const auto& page : entries_) {
@@ -98,13 +103,13 @@ void ShardedOptimizer::connect(Gradients& gradients) {
             plain_step_seen_ = true;
             if (page.shard->page().stale()) return;
             outdate_graphs(page);
-            page.shard->page().mark_stale([this, &page] {
-              forget_whole(page);
-              publish(page);
-            });
+            page.shard->page().mark_stale([this, &page] { publish(page); });
           });
       entry.gradient = std::make_unique<MasterGradient>(gradients, *gradients.pages()[i],
                                                         *page.shard, entry.range, parameter.name);
+      watch_gradient(entry.view->tensor(),
+                     [&gradients, &gradient = *gradients.pages()[i],
+                      index = entry.range.parameter] { gradients.used(gradient, index); });
       masters.emplace(parameter.tensor.unsafeGetTensorImpl(), entry.view->tensor());
     }
     note_contents(page);
@@ -120,25 +125,19 @@ void ShardedOptimizer::connect(Gradients& gradients) {
       }
     }
   }
-  gradients.on_presence = [this, &gradients] { attach_gradients(gradients); };
+  gradients.on_presence = [this, &gradients](const GradientPage& page, size_t parameter) {
+    Entry& entry = entry_of(page.parameter_page(), parameter);
+    gradient_slot(entry.view->tensor()) =
+        gradients.present(page, parameter) ? entry.gradient->tensor() : at::Tensor();
+  };
   gradients.cleared_elsewhere = [this](const GradientPage& page, size_t parameter) {
-    return cleared(page.parameter_page(), parameter);
+    return !gradient_slot(entry_of(page.parameter_page(), parameter).view->tensor()).defined();
   };
 }
 
-void ShardedOptimizer::attach_gradients(Gradients& gradients) {
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    for (auto& entry : entries_[i]->entries) {
-      const bool present = gradients.present(*gradients.pages()[i], entry.range.parameter);
-      at::Tensor(entry.view->tensor()).mutable_grad() =
-          present ? entry.gradient->tensor() : at::Tensor();
-    }
-  }
-}
-
-bool ShardedOptimizer::cleared(const ParameterPage& page, size_t parameter) const {
-  const PageEntry& candidate = *by_page_[page.id()];
-  return !candidate.entries[candidate.entry_of[parameter]].view->tensor().grad().defined();
+ShardedOptimizer::Entry& ShardedOptimizer::entry_of(const ParameterPage& page, size_t parameter) {
+  PageEntry& candidate = *by_page_[page.id()];
+  return candidate.entries[candidate.entry_of[parameter]];
 }
 
 void ShardedOptimizer::follow_writes(PageEntry& page) {
@@ -168,13 +167,9 @@ void ShardedOptimizer::note_contents(PageEntry& page) {
   page.shard->note_home();
 }
 
-void ShardedOptimizer::forget_whole(PageEntry& page) {
-  ParameterPage& parameters = page.shard->page();
-  if (!parameters.permanent()) pages_.residency()->invalidate(parameters);
-}
-
 void ShardedOptimizer::publish(PageEntry& page) {
   ParameterPage& parameters = page.shard->page();
+  if (!parameters.permanent()) pages_.residency()->invalidate(parameters);
   page.shard->publish();
   pages_.refresh(parameters);
   note_contents(page);
@@ -241,7 +236,7 @@ void ShardedOptimizer::step(Gradients& gradients, float scale) {
       rule_->prepare(optimizer_, optimizer_.param_groups()[entry.group], entry.view->tensor(),
                      page.shard->state(entry.range), segment);
     }
-    forget_whole(page);
+    if (!page.shard->page().permanent()) pages_.residency()->invalidate(page.shard->page());
     page.shard->update(options_.isa, pool_, gradients.shard(gradient), segments, scale);
     outdate_graphs(page);
     publish(page);

@@ -54,15 +54,12 @@ class ShardedOptimizer {
   };
 
   const NamedParameter& parameter_of(const PageEntry& page, const Entry& entry) const;
-  void attach_gradients(Gradients& gradients);
-  bool cleared(const ParameterPage& page, size_t parameter) const;
+  Entry& entry_of(const ParameterPage& page, size_t parameter);
   // Masters follow what the user has written into the page's parameters in place.
   void follow_writes(PageEntry& page);
   void note_contents(PageEntry& page);
   void outdate_graphs(const PageEntry& page) const;
-  // A whole page that comes and goes holds old values from now on.
-  void forget_whole(PageEntry& page);
-  // Makes compute weights from masters. The whole page has been forgotten.
+  // Makes compute weights from masters.
   void publish(PageEntry& page);
   void check_frozen() const;
   // Nothing tells us that the user's optimizer was destroyed, but with it go its handles to the

@@ -73,6 +73,15 @@ void PagedStorage::release() {
 
 void PagedStorage::detach(at::DataPtr data) {
   set_throws_on_access(*storage_, false);
+  leave(std::move(data));
+}
+
+void PagedStorage::abandon(const std::string& why) {
+  storage_->release_data_and_set_meta_custom_data_ptr_error_msg_(why);
+  leave(at::DataPtr(nullptr, device_));
+}
+
+void PagedStorage::leave(at::DataPtr data) {
   storage_->set_data_ptr_noswap(std::move(data));
   // The entry may die now: leave the storage to the tensors and keep an empty one for the
   // destructor.
@@ -91,6 +100,11 @@ at::Tensor PagedStorage::tensor(at::IntArrayRef sizes, at::IntArrayRef strides, 
   tensor.unsafeGetTensorImpl()->set_storage_offset(offset);
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
   return tensor;
+}
+
+at::DataPtr keeping(const at::Tensor& owner, void* data) {
+  return {data, new at::Tensor(owner),
+          [](void* tensor) { delete static_cast<at::Tensor*>(tensor); }, owner.device()};
 }
 
 bool is_tagged(const at::Tensor& tensor) {

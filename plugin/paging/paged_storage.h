@@ -52,6 +52,8 @@ class PagedStorage {
   void release();
   // The storage becomes a plain one that owns `data`, which must not be empty unless nbytes is 0.
   void detach(at::DataPtr data);
+  // The storage has no bytes for good: who uses it is told `why`.
+  void abandon(const std::string& why);
 
   // A tagged tensor with this storage and the given geometry.
   at::Tensor tensor(at::IntArrayRef sizes, at::IntArrayRef strides, int64_t offset,
@@ -64,12 +66,17 @@ class PagedStorage {
   const c10::StorageImpl* impl() const { return storage_.get(); }
 
  private:
+  void leave(at::DataPtr data);
+
   Page& page_;
   c10::intrusive_ptr<c10::StorageImpl> storage_;
   int64_t nbytes_;
   at::Device device_;
   std::string what_;
 };
+
+// A pointer to `data` that keeps the memory of `owner` alive.
+at::DataPtr keeping(const at::Tensor& owner, void* data);
 
 // The dispatch key that tags a paged tensor.
 inline constexpr c10::DispatchKey kPagedKey = c10::DispatchKey::Fake;

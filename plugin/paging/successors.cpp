@@ -3,12 +3,11 @@
 
 namespace zero {
 
-bool Successors::touch(int page) {
-  if (page == now_) return false;
+void Successors::touch(int page) {
+  if (page == now_) return;
   if (now_ != kNone) next_[key(before_, now_)] = page;
   before_ = now_;
   now_ = page;
-  return true;
 }
 
 std::vector<int> Successors::expect(int count) const {

@@ -59,23 +59,6 @@ TEST(Refusals, Fp64ParametersInTheOptimizer) {
   EXPECT_THAT(error_of([&] { strategy.setup(*model, optimizer); }), HasSubstr("'block0.weight'"));
 }
 
-TEST(Refusals, SparseGradientsAndGraphsOfGradients) {
-  torch::nn::Embedding embedding(torch::nn::EmbeddingOptions(10, 4).sparse(true));
-  torch::optim::SGD optimizer(embedding->parameters(), 0.1);
-  Strategy strategy(StrategyOptions().device("cpu").stage(2));
-  strategy.setup(*embedding, optimizer);
-  EXPECT_THAT(error_of([&] {
-                embedding(torch::tensor({1, 2})).sum().backward();
-              }),
-              HasSubstr("sparse(false)"));
-  Blocks model(2);
-  torch::optim::SGD other(model->parameters(), 0.1);
-  Strategy second(StrategyOptions().device("cpu").stage(2));
-  second.setup(*model, other);
-  EXPECT_THAT(error_of([&] { model->loss(inputs(at::kCPU)).backward({}, true, true); }),
-              HasSubstr("create_graph"));
-}
-
 TEST(Refusals, AFrozenParameterThatIsThawedAfterSetup) {
   Blocks model(2);
   model->blocks[0]->weight.requires_grad_(false);
