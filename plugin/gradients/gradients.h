@@ -14,7 +14,7 @@
 #include <mutex>
 #include <vector>
 
-#include "plugin/gradients/backward_observer.h"
+#include "plugin/autograd/backward_observer.h"
 #include "plugin/gradients/gradient_page.h"
 #include "plugin/optimizer/kernels/thread_pool.h"
 #include "plugin/paging/parameter_pages.h"

@@ -10,6 +10,10 @@
 
 namespace zero {
 
+// From the first call on, for the life of the process, our engine stands at the door; it also asks
+// the policy of saved_tensor_policy.h about each tensor that is saved.
+void install_observed_engine();
+
 class BackwardListener {
  public:
   // After the last gradient of a pass, also of one in which the listener had no part. `completed`

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugin/gradients/backward_observer.h"
+#include "plugin/autograd/backward_observer.h"
 
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -8,6 +8,8 @@
 #include <atomic>
 #include <mutex>
 #include <vector>
+
+#include "plugin/autograd/saved_tensor_policy.h"
 
 namespace zero {
 
@@ -78,6 +80,10 @@ class ObservedEngine final : public Engine {
     return result;
   }
 
+  SavedTensorHooks get_default_saved_variable_hooks() override {
+    return current_hooks(SavedBy::kOperator);
+  }
+
  private:
   Engine& inner_;
 };
@@ -86,7 +92,9 @@ ObservedEngine* the_engine = nullptr;
 
 Engine& observed_engine() { return *the_engine; }
 
-void install() {
+}  // namespace
+
+void install_observed_engine() {
   static const bool installed = [] {
     the_engine = new ObservedEngine(
         Engine::get_default_engine());  // never destroyed: LibTorch keeps the stub
@@ -96,10 +104,8 @@ void install() {
   (void)installed;
 }
 
-}  // namespace
-
 BackwardSubscription::BackwardSubscription(BackwardListener& listener) : listener_(listener) {
-  install();
+  install_observed_engine();
   listeners().add(listener_);
 }
 
