@@ -6,9 +6,9 @@
 
 #include <cmath>
 #include <limits>
-#include <sstream>
 
 #include "plugin/engine/model_inventory.h"
+#include "plugin/engine/plan.h"
 #include "plugin/optimizer/kernels/norm.h"
 #include "zero/step_report.h"
 
@@ -46,76 +46,7 @@ at::DeviceType device_type(DeviceChoice choice) {
 #endif
 }
 
-kernels::Isa isa_of(UpdateKernel choice) {
-  const auto require = [](kernels::Isa isa, const char* name) {
-    TORCH_CHECK(kernels::supported(isa), "LibZeRO: update_kernel is ", name,
-                ", which this processor or build does not have. Use auto or portable.");
-    return isa;
-  };
-  switch (choice) {
-    case UpdateKernel::kAvx512:
-      return require(kernels::Isa::kAvx512, "avx512");
-    case UpdateKernel::kAvx2:
-      return require(kernels::Isa::kAvx2, "avx2");
-    case UpdateKernel::kPortable:
-      return kernels::Isa::kPortable;
-    case UpdateKernel::kAuto:
-      break;
-  }
-  return kernels::best_isa();
-}
-
-// What must be equal on all ranks, as text.
-std::string flags_text(const EngineConfig& config) {
-  std::ostringstream text;
-  text << "stage " << config.stage.peek() << "\noffload_parameters "
-       << config.offload_parameters.peek() << "\noffload_optimizer "
-       << config.offload_optimizer.peek() << "\nprecision "
-       << static_cast<int>(config.precision.peek()) << "\ngradient_clipping "
-       << config.gradient_clipping.peek() << "\ngradient_accumulation_steps "
-       << config.gradient_accumulation_steps.peek() << "\npage_bytes " << config.page_bytes.peek()
-       << "\nparameter_budget " << config.parameter_budget.peek() << "\nprefetch_pages "
-       << config.prefetch_pages.peek() << '\n';
-  return text.str();
-}
-
 }  // namespace
-
-// The flags, as the rooms take them.
-struct Engine::Plan {
-  PagingOptions paging;
-  GradientOptions gradients;
-  ShardedOptimizerOptions optimizer;
-};
-
-Engine::Plan Engine::plan() {
-  const int stage = config_.stage.read(Consumer::kPaging);
-  const int world_size = world_->world_size();
-  Plan plan;
-  auto& paging = plan.paging;
-  paging.page_bytes = config_.page_bytes.read(Consumer::kPaging);
-  const bool offload_parameters = config_.offload_parameters.read(Consumer::kPaging);
-  paging.whole_pages_stay = stage < 3 || (world_size == 1 && !offload_parameters);
-  if (stage == 3) {  // below, whole pages always stay: nothing is budgeted or fetched
-    paging.parameter_budget = config_.parameter_budget.read(Consumer::kPaging);
-    paging.prefetch_pages = config_.prefetch_pages.read(Consumer::kPaging);
-  }
-  paging.home = offload_parameters ? Place::kHost : Place::kDevice;
-  if (stage > 0) paging.shard = {world_->rank(), world_size};
-  if (config_.precision.read(Consumer::kPaging) == Precision::kBf16)
-    paging.compute_dtype = at::kBFloat16;
-
-  const Place masters =
-      config_.offload_optimizer.read(Consumer::kOptimizer) ? Place::kHost : Place::kDevice;
-  plan.gradients = {stage, world_size, paging.shard, masters};
-  plan.optimizer = {paging.shard, paging.home, masters,
-                    isa_of(config_.update_kernel.read(Consumer::kOptimizer))};
-  if (stage > 0 && world_size == 1) {
-    TORCH_WARN_ONCE("LibZeRO: one process: stage ", stage,
-                    " shards nothing here; offload and precision act as usual.");
-  }
-  return plan;
-}
 
 World& Engine::world() {
   if (!world_) {
@@ -184,7 +115,7 @@ void Engine::setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer)
 // Plans and allocates; throws when model, optimizer and flags do not fit together.
 void Engine::make_rooms(const std::vector<NamedParameter>& parameters,
                         torch::optim::Optimizer* optimizer) {
-  const Plan plan = this->plan();
+  const Plan plan = make_plan(config_, *world_);
   ledger_ = std::make_unique<Ledger>();
   buffers_ = std::make_unique<Buffers>(*ledger_, device());
   const auto threads = config_.update_threads.read(Consumer::kOptimizer);
@@ -305,6 +236,7 @@ MemoryReport Engine::memory_report() const {
   MemoryReport report = ledger_->report();
   read_process(report);
   if (buffers_) read_device(report, buffers_->device());
+  if (pages_) report.permanent_parameter_bytes = pages_->permanent_bytes();
   if (pages_ && pages_->residency() != nullptr) report.paging = pages_->residency()->counters();
   return report;
 }
@@ -315,14 +247,9 @@ std::vector<ParameterPage*> Engine::pages_of(
   for (const auto& parameter : parameters.value_or(std::vector<at::Tensor>())) {
     TORCH_CHECK(parameter.defined(),
                 "LibZeRO: an undefined tensor was given to zero::GatheredParameters.");
-    bool found = parameter.numel() == 0;
-    for (const auto& page : pages_->all()) {
-      for (const auto& slice : page->layout().parameters) {
-        if (!slice.parameter.tensor.is_same(parameter)) continue;
-        wanted[page->id()] = true;
-        found = true;
-      }
-    }
+    ParameterPage* const page = pages_->page_of(parameter);
+    if (page != nullptr) wanted[page->id()] = true;
+    const bool found = page != nullptr || parameter.numel() == 0;
     TORCH_CHECK(found, "LibZeRO: a tensor of sizes ", parameter.sizes(),
                 " was given to zero::GatheredParameters, but it is no parameter of the model that "
                 "was set up.");

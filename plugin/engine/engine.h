@@ -49,8 +49,6 @@ class Engine {
   void take_values_from(int rank, const std::vector<ParameterPage*>& pages);
 
  private:
-  struct Plan;
-  Plan plan();
   void agree(const std::vector<NamedParameter>& parameters,
              const torch::optim::Optimizer* optimizer);
   void make_rooms(const std::vector<NamedParameter>& parameters,

@@ -62,12 +62,16 @@ std::string MemoryReport::table() const {
     text += row(name_of(static_cast<MemoryClass>(i)), predicted[i], booked[i]);
   }
   text += row("total", sum(predicted), sum(booked));
-  std::snprintf(line, sizeof line, "live parameter pages %.2f MiB, at most %.2f MiB\n",
-                live_parameter_bytes / kMiB, peak_live_parameter_bytes / kMiB);
+  std::snprintf(line, sizeof line,
+                "live parameter pages %.2f MiB, at most %.2f MiB, for good %.2f MiB\n",
+                live_parameter_bytes / kMiB, peak_live_parameter_bytes / kMiB,
+                permanent_parameter_bytes / kMiB);
   text += line;
   std::snprintf(line, sizeof line,
-                "pages: %ld faults, %ld fetched ahead, %ld evicted, %ld written back\n",
-                paging.faults, paging.prefetches, paging.evictions, paging.write_backs);
+                "pages: %ld faults, %ld fetched ahead, %ld evicted, %ld released after use, %ld "
+                "written back\n",
+                paging.faults, paging.prefetches, paging.evictions, paging.releases,
+                paging.write_backs);
   text += line;
   std::snprintf(line, sizeof line, "process resident %.2f MiB, at most %.2f MiB\n",
                 process_rss / kMiB, process_peak_rss / kMiB);

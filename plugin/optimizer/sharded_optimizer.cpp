@@ -103,7 +103,10 @@ void ShardedOptimizer::connect(Gradients& gradients) {
             plain_step_seen_ = true;
             if (page.shard->page().stale()) return;
             outdate_graphs(page);
-            page.shard->page().mark_stale([this, &page] { publish(page); });
+            page.shard->page().mark_stale([this, &page] {
+              forget_whole(page);
+              publish(page);
+            });
           });
       entry.gradient = std::make_unique<MasterGradient>(gradients, *gradients.pages()[i],
                                                         *page.shard, entry.range, parameter.name);
@@ -167,9 +170,13 @@ void ShardedOptimizer::note_contents(PageEntry& page) {
   page.shard->note_home();
 }
 
-void ShardedOptimizer::publish(PageEntry& page) {
+void ShardedOptimizer::forget_whole(PageEntry& page) {
   ParameterPage& parameters = page.shard->page();
   if (!parameters.permanent()) pages_.residency()->invalidate(parameters);
+}
+
+void ShardedOptimizer::publish(PageEntry& page) {
+  ParameterPage& parameters = page.shard->page();
   page.shard->publish();
   pages_.refresh(parameters);
   note_contents(page);
@@ -236,7 +243,7 @@ void ShardedOptimizer::step(Gradients& gradients, float scale) {
       rule_->prepare(optimizer_, optimizer_.param_groups()[entry.group], entry.view->tensor(),
                      page.shard->state(entry.range), segment);
     }
-    if (!page.shard->page().permanent()) pages_.residency()->invalidate(page.shard->page());
+    forget_whole(page);
     page.shard->update(options_.isa, pool_, gradients.shard(gradient), segments, scale);
     outdate_graphs(page);
     publish(page);

@@ -59,7 +59,9 @@ class ShardedOptimizer {
   void follow_writes(PageEntry& page);
   void note_contents(PageEntry& page);
   void outdate_graphs(const PageEntry& page) const;
-  // Makes compute weights from masters.
+  // A whole page that comes and goes holds old values from now on.
+  void forget_whole(PageEntry& page);
+  // Makes compute weights from masters. The whole page has been forgotten.
   void publish(PageEntry& page);
   void check_frozen() const;
   // Nothing tells us that the user's optimizer was destroyed, but with it go its handles to the

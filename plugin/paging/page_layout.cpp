@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 
 namespace zero {
@@ -80,7 +81,10 @@ class Planner {
                                        [](const auto& parameter) { return parameter.trainable; });
     const auto element = static_cast<int64_t>(c10::elementSize(dtype));
     const at::Tensor source = flat_view(first);
-    PageLayout& page = open_page(dtype, trainable, source.numel() * element);
+    const bool stays = source.numel() <= options_.stays_up_to &&
+                       source.numel() <= options_.stays_in_all - staying_;
+    if (stays) staying_ += source.numel();
+    PageLayout& page = open_page({dtype, trainable, stays}, source.numel() * element);
 
     StorageSlice storage;
     storage.source = source;
@@ -113,21 +117,23 @@ class Planner {
   }
 
  private:
+  using Kind = std::tuple<at::ScalarType, bool, bool>;  // dtype, trainable, stays
+
   // The last page of this kind if `bytes` more fit into it, else a new one.
-  PageLayout& open_page(at::ScalarType dtype, bool trainable, int64_t bytes) {
-    const auto [found, is_new] = open_.try_emplace({dtype, trainable}, 0);
+  PageLayout& open_page(const Kind& kind, int64_t bytes) {
+    const auto [found, is_new] = open_.try_emplace(kind, 0);
     if (!is_new && pages_[found->second].bytes() + bytes <= options_.page_bytes)
       return pages_[found->second];
     found->second = pages_.size();
     pages_.emplace_back();
-    pages_.back().dtype = dtype;
-    pages_.back().trainable = trainable;
+    std::tie(pages_.back().dtype, pages_.back().trainable, pages_.back().stays) = kind;
     return pages_.back();
   }
 
   LayoutOptions options_;
   std::vector<PageLayout> pages_;
-  std::map<std::pair<at::ScalarType, bool>, size_t> open_;
+  std::map<Kind, size_t> open_;
+  int64_t staying_ = 0;  // elements
 };
 
 }  // namespace

@@ -2,7 +2,8 @@
 // Which parameter lies where: storages of one dtype are laid end to end in pages of about
 // `page_bytes`, in the order in which the model registered them. The unit is the storage, so tied
 // weights, views and flat weights of recurrent networks stay what they are. A page is padded so
-// that each rank's shard begins on a 256-byte boundary.
+// that each rank's shard begins on a 256-byte boundary. Small storages can be given pages of their own
+// that stay whole.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -40,6 +41,7 @@ struct StorageSlice {
 struct PageLayout {
   at::ScalarType dtype{};  // of the compute weights
   bool trainable = false;
+  bool stays = false;       // small parameters that stay whole
   int64_t numel = 0;        // elements with padding, a multiple of the number of shards
   int64_t shard_numel = 0;  // elements of one rank
   std::vector<StorageSlice> storages;
@@ -51,7 +53,9 @@ struct LayoutOptions {
   int64_t page_bytes = 0;
   int shards = 1;
   std::optional<at::ScalarType>
-      compute_dtype;  // fp32 parameters are held in this dtype; others keep theirs
+      compute_dtype;         // fp32 parameters are held in this dtype; others keep theirs
+  int64_t stays_up_to = 0;   // elements of a storage that stays whole; 0: none does
+  int64_t stays_in_all = 0;  // elements of all of them; the first ones are taken
 };
 
 // Parameters without elements are left out. Throws when parameters of one storage have different

@@ -84,6 +84,7 @@ class ParameterPage final : public Page {
   int64_t slot_ = -1;     // offset in the arena
   Buffer beyond_budget_;  // instead of a slot, for a scope that asked for more than the budget
   int pins_ = 0;
+  bool used_ = false;   // pinned since it came
   bool dirty_ = false;  // written in place since it came
   uint64_t last_touch_ = 0;
   Event ready_;     // the bytes have arrived

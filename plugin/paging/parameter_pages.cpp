@@ -21,23 +21,31 @@ ParameterPages::ParameterPages(const std::vector<NamedParameter>& parameters,
                                Communicator& gather)
     : options_(options), buffers_(buffers), gather_(gather) {
   install_interposer();
-  auto layouts =
-      plan_pages(parameters, {options.page_bytes, options.shard.count, options.compute_dtype});
-  int64_t total = 0;
+  LayoutOptions layout_options{options.page_bytes, options.shard.count, options.compute_dtype};
+  if (!options.whole_pages_stay) {
+    layout_options.stays_up_to = options.stays_up_to;
+    layout_options.stays_in_all = options.stays_in_all;
+  }
+  auto layouts = plan_pages(parameters, layout_options);
   for (auto& layout : layouts) {
-    total += layout.bytes();
     const int id = static_cast<int>(pages_.size());
-    pages_.push_back(std::make_unique<ParameterPage>(id, std::move(layout), buffers.device(),
-                                                     options.whole_pages_stay));
+    const bool stays = options.whole_pages_stay || layout.stays;
+    pages_.push_back(
+        std::make_unique<ParameterPage>(id, std::move(layout), buffers.device(), stays));
+    for (const auto& slice : pages_.back()->layout().parameters)
+      by_parameter_.emplace(slice.parameter.tensor.unsafeGetTensorImpl(), pages_.back().get());
   }
   predict(ledger);
-  if (!options_.whole_pages_stay && total > 0) {
-    ResidencyOptions residency{choose_budget(total), options_.prefetch_pages, options_.shard.index,
-                               options_.shard.count};
-    ledger.predict(MemoryClass::kParameterSlots, Place::kDevice, residency.budget);
+  ledger.add_live_parameters(permanent_bytes());
+  if (const int64_t budget = choose_budget(); budget > 0) {
+    ledger.predict(MemoryClass::kParameterSlots, Place::kDevice, budget);
+    const ResidencyOptions residency{budget,
+                                     options_.prefetch_pages,
+                                     options_.prefetch_elements,
+                                     options_.reuse_elements,
+                                     options_.shard.index,
+                                     options_.shard.count};
     residency_ = std::make_unique<Residency>(residency, buffers_, ledger, &gather_);
-  } else {
-    ledger.add_live_parameters(total);
   }
   for (auto& page : pages_) {
     const bool whole = page->permanent();
@@ -68,15 +76,32 @@ void ParameterPages::predict(Ledger& ledger) const {
   }
 }
 
-int64_t ParameterPages::choose_budget(int64_t total) const {
+ParameterPage* ParameterPages::page_of(const at::Tensor& parameter) const {
+  const auto found = by_parameter_.find(parameter.unsafeGetTensorImpl());
+  return found == by_parameter_.end() ? nullptr : found->second;
+}
+
+int64_t ParameterPages::permanent_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& page : pages_) bytes += page->permanent() ? page->layout().bytes() : 0;
+  return bytes;
+}
+
+// Bytes for the pages that come and go; 0 when there are none.
+int64_t ParameterPages::choose_budget() const {
   int64_t largest = 0;
-  for (const auto& page : pages_) largest = std::max(largest, page->layout().bytes());
+  int64_t total = 0;
+  for (const auto& page : pages_) {
+    if (page->permanent()) continue;
+    largest = std::max(largest, page->layout().bytes());
+    total += page->layout().bytes();
+  }
   if (options_.parameter_budget == 0)
     return std::min(total, std::max(kAutomaticBudget, 3 * largest));
-  TORCH_CHECK(
-      options_.parameter_budget >= largest, "LibZeRO: parameter_budget is ",
-      options_.parameter_budget, " bytes, but the largest page alone needs ", largest,
-      ". Raise parameter_budget, or lower page_bytes if no single parameter is that large.");
+  TORCH_CHECK(options_.parameter_budget >= largest, "LibZeRO: ", options_.budget_flag, " leaves ",
+              options_.parameter_budget,
+              " bytes for whole pages, but the largest page alone needs ", largest, ". Raise ",
+              options_.budget_flag, ", or lower page_bytes if no single parameter is that large.");
   return std::min(total, options_.parameter_budget);
 }
 

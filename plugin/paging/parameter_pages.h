@@ -4,10 +4,12 @@
 
 #include <functional>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "plugin/paging/parameter_page.h"
 #include "plugin/paging/residency.h"
+#include "zero/engine_config.h"
 
 namespace zero {
 
@@ -19,8 +21,13 @@ struct ShardPlace {
 
 struct PagingOptions {
   int64_t page_bytes = 0;
-  int64_t parameter_budget = 0;  // bytes; 0: automatic
+  int64_t parameter_budget = 0;                  // bytes; 0: automatic
+  const char* budget_flag = "parameter_budget";  // the flag that gave it
   int64_t prefetch_pages = 0;
+  int64_t prefetch_elements = kNoLimit;
+  int64_t reuse_elements = kNoLimit;  // a page whose next use lies farther ahead is released
+  int64_t stays_up_to = 0;            // elements; see LayoutOptions
+  int64_t stays_in_all = kNoLimit;
   bool whole_pages_stay = true;  // below stage 3, or one rank without parameter offload
   Place home = Place::kDevice;
   ShardPlace shard;
@@ -49,18 +56,23 @@ class ParameterPages {
   void refresh(ParameterPage& page);
 
   const std::vector<std::unique_ptr<ParameterPage>>& all() const { return pages_; }
+  // The page that holds this parameter; null for a tensor that is none, or has no elements.
+  ParameterPage* page_of(const at::Tensor& parameter) const;
+  // Bytes of the whole pages that stay.
+  int64_t permanent_bytes() const;
   // Null when all whole pages stay.
   Residency* residency() { return residency_.get(); }
 
  private:
   void predict(Ledger& ledger) const;
   at::Tensor exact_values(const ParameterPage& page) const;
-  int64_t choose_budget(int64_t total) const;
+  int64_t choose_budget() const;
 
   PagingOptions options_;
   Buffers& buffers_;
   Communicator& gather_;
   std::vector<std::unique_ptr<ParameterPage>> pages_;
+  std::unordered_map<const c10::TensorImpl*, ParameterPage*> by_parameter_;
   std::unique_ptr<Residency> residency_;
 };
 

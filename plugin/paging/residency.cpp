@@ -30,16 +30,21 @@ void Residency::pin_beyond_budget(ParameterPage& page) { pin(page, Access::kRead
 
 void Residency::pin(ParameterPage& page, Access access, Room room) {
   const Lock lock(mutex_);
-  successors_.touch(page.id());
+  // Kernels call operators on pages that are pinned for them: that says nothing about what comes
+  // next. Nor does a second touch of the same page, unless it has left meanwhile.
+  const bool in_use = page.pins_ > 0;
+  const bool news = !in_use && (successors_.touch(page.id()) || !page.whole_.defined());
   page.last_touch_ = ++clock_;
   ++page.pins_;  // before anything is evicted for it
+  page.used_ = true;
   try {
+    if (news) release_far(lock);
     if (!page.whole_.defined()) {
       bring_in(page, room, lock);
       ++counters_.faults;
     }
     page.ready_.wait();
-    fetch_ahead(lock);
+    if (news) fetch_ahead(lock);
   } catch (...) {
     --page.pins_;
     throw;
@@ -109,6 +114,7 @@ void Residency::bring_in(ParameterPage& page, Room room, const Lock& lock) {
     throw;
   }
   page.whole_ = whole;
+  page.used_ = page.pins_ > 0;
   const auto element = static_cast<int64_t>(c10::elementSize(page.layout().dtype));
   auto* const data = static_cast<char*>(whole.data_ptr());
   for (size_t i = 0; i < page.storages_.size(); ++i) {
@@ -117,8 +123,20 @@ void Residency::bring_in(ParameterPage& page, Room room, const Lock& lock) {
   ledger_.add_live_parameters(bytes);
 }
 
+std::vector<int> Residency::expected_soon(const Lock&) const {
+  const auto count = std::min<int64_t>(options_.prefetch_pages, 2 * pages_.size());
+  auto expected = successors_.expect(static_cast<int>(count));
+  int64_t elements = 0;
+  size_t kept = 0;
+  while (kept < expected.size() && elements < options_.prefetch_elements) {
+    elements += pages_[expected[kept++]]->layout().numel;
+  }
+  expected.resize(kept);
+  return expected;
+}
+
 void Residency::fetch_ahead(const Lock& lock) {
-  const auto expected = successors_.expect(static_cast<int>(options_.prefetch));
+  const auto expected = expected_soon(lock);
   for (const int id : expected) {
     ParameterPage& page = *pages_[id];
     if (page.whole_.defined()) continue;
@@ -131,6 +149,26 @@ void Residency::fetch_ahead(const Lock& lock) {
     arena_.give(*slot);
     bring_in(page, Room::kInBudget, lock);
     ++counters_.prefetches;
+  }
+}
+
+void Residency::release_far(const Lock& lock) {
+  if (options_.reuse_elements == kNoLimit) return;
+  const size_t horizon = 2 * pages_.size();
+  const auto order = successors_.expect(static_cast<int>(horizon));
+  std::vector<bool> near(pages_.size(), false);
+  int64_t elements = 0;
+  size_t seen = 0;
+  while (seen < order.size() && elements < options_.reuse_elements) {
+    near[order[seen]] = true;
+    elements += pages_[order[seen++]]->layout().numel;
+  }
+  if (seen == order.size() && order.size() < horizon) return;  // what comes later is not known yet
+  for (ParameterPage* page : pages_) {
+    if (page == nullptr || page->slot_ < 0 || page->pins_ > 0 || !page->used_ || near[page->id()])
+      continue;
+    evict(*page, lock);
+    ++counters_.releases;
   }
 }
 

@@ -17,12 +17,15 @@
 #include "plugin/paging/parameter_page.h"
 #include "plugin/paging/successors.h"
 #include "plugin/partition/communicator.h"
+#include "zero/engine_config.h"
 
 namespace zero {
 
 struct ResidencyOptions {
-  int64_t budget = 0;    // bytes of whole pages at once
-  int64_t prefetch = 0;  // pages fetched ahead
+  int64_t budget = 0;             // bytes of whole pages at once
+  int64_t prefetch_pages = 0;     // fetched ahead, until as many are under way
+  int64_t prefetch_elements = 0;  // and until as many elements are
+  int64_t reuse_elements = 0;     // a used page whose next use lies farther ahead is released
   int rank = 0;
   int world_size = 1;
 };
@@ -64,7 +67,11 @@ class Residency {
   // Room for the page's bytes; undefined when the budget has none.
   at::Tensor make_room(ParameterPage& page, Room room, const Lock& lock);
   void give_room(ParameterPage& page, const Lock& lock);
+  // What is expected next and may be under way at once.
+  std::vector<int> expected_soon(const Lock& lock) const;
   void fetch_ahead(const Lock& lock);
+  // Releases used pages whose next use lies too far ahead.
+  void release_far(const Lock& lock);
   // Frees the page that is expected last; false when none may go. Pages in `keep` stay.
   bool evict_one(const std::vector<int>& keep, const Lock& lock);
   void evict(ParameterPage& page, const Lock& lock);

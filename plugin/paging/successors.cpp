@@ -3,11 +3,12 @@
 
 namespace zero {
 
-void Successors::touch(int page) {
-  if (page == now_) return;
+bool Successors::touch(int page) {
+  if (page == now_) return false;
   if (now_ != kNone) next_[key(before_, now_)] = page;
   before_ = now_;
   now_ = page;
+  return true;
 }
 
 std::vector<int> Successors::expect(int count) const {

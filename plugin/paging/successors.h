@@ -13,8 +13,8 @@ namespace zero {
 
 class Successors {
  public:
-  // Page `page` is touched now. Touching the page that was touched last tells nothing new.
-  void touch(int page);
+  // Page `page` is touched now. False when it was touched last too, which tells nothing new.
+  bool touch(int page);
   // The pages expected next, nearest first, at most `count`; ends early where nothing is known.
   std::vector<int> expect(int count) const;
 

@@ -32,6 +32,7 @@ struct PagingCounters {
   int64_t faults = 0;       // brought in because an operator needed them now
   int64_t prefetches = 0;   // brought in ahead of their use
   int64_t evictions = 0;    // sent home to make room
+  int64_t releases = 0;     // sent home right after their use (max_reuse_distance)
   int64_t write_backs = 0;  // carried home with in-place writes
 };
 
@@ -39,6 +40,7 @@ struct MemoryReport {
   std::array<MemoryBytes, kMemoryClasses> predicted{};
   std::array<MemoryBytes, kMemoryClasses> booked{};
   int64_t live_parameter_bytes = 0;       // bytes of whole pages resident now
+  int64_t permanent_parameter_bytes = 0;  // those of them that never leave
   int64_t peak_live_parameter_bytes = 0;  // the largest that has been since setup
   PagingCounters paging;
   int64_t process_rss = 0;            // bytes, from the operating system

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// From flags to what each room is built with. Every flag of a room is read here, so that one that was
+// given and cannot act in this run stays unread and is named after the first step.
+#pragma once
+
+#include <string>
+
+#include "plugin/gradients/gradients.h"
+#include "plugin/optimizer/sharded_optimizer.h"
+#include "plugin/paging/parameter_pages.h"
+#include "plugin/partition/world.h"
+#include "zero/engine_config.h"
+
+namespace zero {
+
+struct Plan {
+  PagingOptions paging;
+  GradientOptions gradients;
+  ShardedOptimizerOptions optimizer;
+};
+
+// Throws when flags contradict each other, or ask for a kernel that is not there.
+Plan make_plan(const EngineConfig& config, const World& world);
+
+// What must be equal on all ranks, a flag a line.
+std::string flags_text(const EngineConfig& config);
+
+}  // namespace zero
