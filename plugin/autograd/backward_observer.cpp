@@ -29,6 +29,10 @@ class Listeners {
     const std::lock_guard lock(mutex_);
     std::erase(listeners_, &listener);
   }
+  void pass_begins() {
+    const std::lock_guard lock(mutex_);
+    for (auto* listener : listeners_) listener->backward_begins();
+  }
   void pass_ended(bool completed) {
     const std::lock_guard lock(mutex_);  // a listener that goes away waits for its last call
     for (auto* listener : listeners_) listener->backward_ends(completed);
@@ -66,6 +70,7 @@ class ObservedEngine final : public Engine {
         listeners().running() && torch::autograd::get_current_graph_task_id() != -1;
     if (!accumulate_grad || inside_another) return run();
     const std::lock_guard turn(listeners().turn());
+    listeners().pass_begins();
     listeners().running() = true;
     variable_list result;
     try {

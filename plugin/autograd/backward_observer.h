@@ -16,6 +16,8 @@ void install_observed_engine();
 
 class BackwardListener {
  public:
+  // Before the first operator of a pass of any model.
+  virtual void backward_begins() = 0;
   // After the last gradient of a pass, also of one in which the listener had no part. `completed`
   // is false when it ended by an exception; then this must not throw.
   virtual void backward_ends(bool completed) = 0;

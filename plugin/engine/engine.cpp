@@ -115,9 +115,9 @@ void Engine::setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer)
 // Plans and allocates; throws when model, optimizer and flags do not fit together.
 void Engine::make_rooms(const std::vector<NamedParameter>& parameters,
                         torch::optim::Optimizer* optimizer) {
-  const Plan plan = make_plan(config_, *world_);
+  Plan plan = make_plan(config_, *world_);
   ledger_ = std::make_unique<Ledger>();
-  buffers_ = std::make_unique<Buffers>(*ledger_, device());
+  buffers_ = std::make_unique<Buffers>(*ledger_, device(), plan.pinning);
   const auto threads = config_.update_threads.read(Consumer::kOptimizer);
   pool_ = std::make_unique<kernels::ThreadPool>(
       threads > 0 ? static_cast<int>(threads) : kernels::ThreadPool::available_cores());
@@ -126,6 +126,13 @@ void Engine::make_rooms(const std::vector<NamedParameter>& parameters,
   if (optimizer == nullptr) return;
   optimizer_ = std::make_unique<ShardedOptimizer>(*optimizer, *pages_, plan.optimizer, *buffers_,
                                                   *ledger_, *pool_);
+  clock_.reset();
+  if (config_.wall_clock_breakdown.read(Consumer::kOptimizer)) {
+    clock_ = std::make_unique<StepClock>(device());
+    plan.gradients.on_pass = [this](bool begins) {
+      begins ? clock_->pass_begins() : clock_->pass_ends();
+    };
+  }
   gradients_ = std::make_unique<Gradients>(*pages_, plan.gradients, *buffers_, *ledger_,
                                            world_->reduce(), world_->control(), *pool_);
 }
@@ -170,6 +177,7 @@ void Engine::require_setup(const char* call) const {
 
 StepReport Engine::step() {
   require_setup("step()");
+  if (clock_) clock_->step_begins();
   pages_->reclaim();
   gradients_->accept_changes();
   gradients_->finish();
@@ -182,8 +190,10 @@ StepReport Engine::step() {
     finite = std::isfinite(report.gradient_norm);
     report.clip_coefficient = kernels::clip_coefficient(report.gradient_norm, max_norm);
   }
+  if (clock_) clock_->reduced();
   if (finite) {
-    optimizer_->step(*gradients_, static_cast<float>(report.clip_coefficient));
+    report.update_calls =
+        optimizer_->step(*gradients_, static_cast<float>(report.clip_coefficient));
     ++steps_;
   } else {
     TORCH_WARN("LibZeRO: the gradient norm is ", report.gradient_norm,
@@ -192,6 +202,7 @@ StepReport Engine::step() {
   report.applied = finite;
   report.step = steps_;
   gradients_->clear();
+  if (clock_) report.times = clock_->step_ends();
   check_consulted();
   return report;
 }
@@ -217,6 +228,7 @@ at::Tensor Engine::gradient(const at::Tensor& parameter) {
 }
 
 void Engine::begin_backward() {
+  if (clock_) clock_->pass_is_ours();
   pages_->reclaim();
   // A plain optimizer.step() cannot be seen as a whole; the backward after it ends the first step.
   if (optimizer_->plain_step_seen()) check_consulted();
@@ -236,6 +248,12 @@ MemoryReport Engine::memory_report() const {
   MemoryReport report = ledger_->report();
   read_process(report);
   if (buffers_) read_device(report, buffers_->device());
+  if (gradients_) report.traffic = gradients_->traffic();
+  if (pages_) {
+    const TrafficCounters weights = pages_->traffic();
+    report.traffic.weight_gathers = weights.weight_gathers;
+    report.traffic.gathered_bytes = weights.gathered_bytes;
+  }
   if (pages_) report.permanent_parameter_bytes = pages_->permanent_bytes();
   if (pages_ && pages_->residency() != nullptr) report.paging = pages_->residency()->counters();
   return report;

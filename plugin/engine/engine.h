@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "plugin/engine/step_clock.h"
 #include "plugin/gradients/gradients.h"
 #include "plugin/memory/ledger.h"
 #include "plugin/optimizer/sharded_optimizer.h"
@@ -70,6 +71,7 @@ class Engine {
   std::unique_ptr<ParameterPages> pages_;
   std::unique_ptr<ShardedOptimizer> optimizer_;
   std::unique_ptr<Gradients> gradients_;
+  std::unique_ptr<StepClock> clock_;  // null: nothing is measured
   int64_t steps_ = 0;
   int open_scopes_ = 0;  // of zero::GatheredParameters
   bool consulted_ = false;

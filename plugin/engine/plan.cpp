@@ -56,6 +56,38 @@ void plan_residency(const EngineConfig& config, PagingOptions& paging) {
   paging.stays_in_all = config.model_persistence_threshold.read(Consumer::kPaging);
 }
 
+at::ScalarType scalar_type(NumberType type) {
+  switch (type) {
+    case NumberType::kBf16:
+      return at::kBFloat16;
+    case NumberType::kFp16:
+      return at::kHalf;
+    case NumberType::kFp32:
+      break;
+  }
+  return at::kFloat;
+}
+
+ReductionOptions reduction_of(const EngineConfig& config) {
+  ReductionOptions reduction;
+  reduction.piece = config.reduce_bucket_size.read(Consumer::kGradients);
+  reduction.wire = scalar_type(config.communication_data_type.read(Consumer::kGradients));
+  reduction.scatter = config.reduce_scatter.read(Consumer::kGradients);
+  reduction.prescale = config.prescale_gradients.read(Consumer::kGradients);
+  reduction.predivide = config.gradient_predivide_factor.read(Consumer::kGradients);
+  TORCH_CHECK(!reduction.prescale || reduction.predivide == 1.0, "LibZeRO: prescale_gradients (",
+              config.prescale_gradients.provenance().where,
+              ") divides gradients by the number of ranks before the reduction, "
+              "gradient_predivide_factor (",
+              config.gradient_predivide_factor.provenance().where, ") by ", reduction.predivide,
+              ". Keep one of them.");
+  TORCH_CHECK(config.gradient_accumulation_dtype.read(Consumer::kGradients) == NumberType::kFp32,
+              "LibZeRO: gradient_accumulation_dtype (",
+              config.gradient_accumulation_dtype.provenance().where,
+              ") must be fp32: gradients are added up in fp32 only. Set it to fp32 or remove it.");
+  return reduction;
+}
+
 }  // namespace
 
 // All flags but those that choose how a rank does its own work.
@@ -83,11 +115,28 @@ Plan make_plan(const EngineConfig& config, const World& world) {
     paging.compute_dtype = at::kBFloat16;
   if (stage == 3) plan_residency(config, paging);  // below, whole pages always stay
 
-  const Place masters =
-      config.offload_optimizer.read(Consumer::kOptimizer) ? Place::kHost : Place::kDevice;
-  plan.gradients = {stage, world_size, paging.shard, masters};
-  plan.optimizer = {paging.shard, paging.home, masters,
-                    isa_of(config.update_kernel.read(Consumer::kOptimizer))};
+  paging.weight_gather = {config.allgather_bucket_size.read(Consumer::kPaging),
+                          !config.allgather_partitions.read(Consumer::kPaging)};
+
+  auto& optimizer = plan.optimizer;
+  optimizer.shard = paging.shard;
+  optimizer.home = paging.home;
+  optimizer.call_elements = config.sub_group_size.read(Consumer::kOptimizer);
+  optimizer.isa = isa_of(config.update_kernel.read(Consumer::kOptimizer));
+  if (config.offload_optimizer.read(Consumer::kOptimizer)) {
+    paging.offloaded_optimizer = config.offload_optimizer_ratio.read(Consumer::kOptimizer);
+    plan.pinning.optimizer = config.offload_optimizer_pin_memory.read(Consumer::kMemory);
+  }
+  if (offload_parameters) {
+    plan.pinning.parameters = config.offload_parameters_pin_memory.read(Consumer::kMemory);
+  }
+
+  auto& gradients = plan.gradients;
+  gradients.stage = stage;
+  gradients.world_size = world_size;
+  gradients.shard = paging.shard;
+  gradients.beside_backward = config.overlap_comm.read(Consumer::kGradients);
+  gradients.reduction = reduction_of(config);
   if (stage > 0 && world_size == 1) {
     TORCH_WARN_ONCE("LibZeRO: one process: stage ", stage,
                     " shards nothing here; offload and precision act as usual.");

@@ -14,6 +14,7 @@
 namespace zero {
 
 struct Plan {
+  Pinning pinning;
   PagingOptions paging;
   GradientOptions gradients;
   ShardedOptimizerOptions optimizer;

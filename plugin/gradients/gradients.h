@@ -12,10 +12,13 @@
 
 #include <functional>
 #include <mutex>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "plugin/autograd/backward_observer.h"
 #include "plugin/gradients/gradient_page.h"
+#include "plugin/gradients/gradient_reduction.h"
 #include "plugin/optimizer/kernels/thread_pool.h"
 #include "plugin/paging/parameter_pages.h"
 #include "plugin/partition/control.h"
@@ -26,7 +29,10 @@ struct GradientOptions {
   int stage = 0;
   int world_size = 1;
   ShardPlace shard;
-  Place home = Place::kDevice;  // of reduced shards
+  ReductionOptions reduction;
+  bool beside_backward = true;  // reductions on a stream of their own
+  // Called when a pass of any model begins and when it has completed, on its thread; may be empty.
+  std::function<void(bool begins)> on_pass;
 };
 
 class Gradients final : public BackwardListener {
@@ -38,6 +44,7 @@ class Gradients final : public BackwardListener {
   // accumulator.
   void attach();
 
+  void backward_begins() override;
   void backward_ends(bool completed) override;
 
   // Completes what backward left for later: reductions below stage 2 and zeros for absent
@@ -73,6 +80,7 @@ class Gradients final : public BackwardListener {
   // A copy of the whole mean gradient in the parameter's shape; undefined when there is none.
   // Collective.
   at::Tensor whole(const at::Tensor& parameter);
+  TrafficCounters traffic() const;
 
   // Makes sure that the gradient of this parameter comes here, whatever accumulator autograd has
   // for it.
@@ -88,6 +96,7 @@ class Gradients final : public BackwardListener {
   bool direct() const { return direct_; }
   void detach();
   void begin();
+  void end_pass(bool completed);
   enum class Replaced : uint8_t { kTake, kLeave };
   static const NamedParameter& named(const GradientPage& page, size_t parameter);
   // Compares what users see as `.grad()` with what the engine holds; see gradient_changes.cpp.
@@ -115,10 +124,12 @@ class Gradients final : public BackwardListener {
   void release_views(const GradientPage* except);
   void agree_on_order();
   void finish_locked();
+  void reduce_homes();
   void exchange_presence();
   // Stages 0 and 1: more gradients are about to be added locally to sums that are reduced already.
   void undo_reduction();
   double local_squares();
+  double device_squares();
   void allocate_norm_scratch();
 
   GradientOptions options_;
@@ -128,11 +139,15 @@ class Gradients final : public BackwardListener {
   Control& control_;
   kernels::ThreadPool& pool_;
   SideStream reductions_;
-  Event filled_;     // a bucket has all its gradients
+  Event filled_;     // a bucket, or all homes, have all their gradients
   Event deposited_;  // the last reduction's result is in its home
+  std::unique_ptr<GradientReduction> reduction_;
+  int64_t side_reductions_ = 0;
 
   std::recursive_mutex mutex_;  // a view's pin may come while the same thread holds it in begin
   std::vector<std::unique_ptr<GradientPage>> pages_;
+  std::unordered_map<const c10::TensorImpl*, std::pair<GradientPage*, size_t>> by_parameter_;
+  bool some_on_host_ = false;  // homes
   std::unique_ptr<GradientBuckets> buckets_;
   Buffer staging_;                // pinned: where a host home is added to
   Buffer norm_scratch_;           // fp64, on the device

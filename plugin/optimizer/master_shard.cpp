@@ -164,17 +164,20 @@ kernels::Buffers MasterShard::kernel_buffers(const at::Tensor& gradient) const {
 }
 
 void MasterShard::update(kernels::Isa isa, kernels::ThreadPool& pool, const at::Tensor& gradient,
-                         const std::vector<kernels::Segment>& segments, float scale) {
+                         const std::vector<std::vector<kernels::Segment>>& calls, float scale) {
   published_.synchronize();  // the last copy to the home may still read the compute weights
   const at::Tensor local = gradient.to(device_);
   if (device_.is_cpu()) {
-    kernels::update_cpu(isa, pool, kernel_buffers(local), segments, scale);
+    for (const auto& segments : calls)
+      kernels::update_cpu(isa, pool, kernel_buffers(local), segments, scale);
     return;
   }
 #ifdef LIBZERO_CUDA
   scale_.tensor.fill_(scale);
-  kernels::update_cuda(kernel_buffers(local), segments, scale_.tensor.const_data_ptr<float>(),
-                       c10::cuda::getCurrentCUDAStream(device_.index()).stream());
+  for (const auto& segments : calls) {
+    kernels::update_cuda(kernel_buffers(local), segments, scale_.tensor.const_data_ptr<float>(),
+                         c10::cuda::getCurrentCUDAStream(device_.index()).stream());
+  }
 #endif
 }
 

@@ -54,10 +54,10 @@ class MasterShard {
   void write(const MasterRange& range, const at::Tensor& values);
 
   StateViews state(const MasterRange& range) const;
-  // Updates the segments with gradient * scale. Work on the device is enqueued on the current
-  // stream.
+  // Updates the segments with gradient * scale, one call of the kernel after the other. Work on the
+  // device is enqueued on the current stream.
   void update(kernels::Isa isa, kernels::ThreadPool& pool, const at::Tensor& gradient,
-              const std::vector<kernels::Segment>& segments, float scale);
+              const std::vector<std::vector<kernels::Segment>>& calls, float scale);
 
  private:
   bool split() const { return low_.tensor.defined(); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/optimizer/sharded_optimizer.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "plugin/gradients/gradient_slot.h"
@@ -21,6 +22,29 @@ std::unordered_map<const c10::TensorImpl*, size_t> groups_of(
   return groups;
 }
 
+using Segments = std::vector<kernels::Segment>;
+
+// The segments of each call, of at most `limit` elements together; 0: a segment a call.
+std::vector<Segments> in_calls(const Segments& segments, int64_t limit) {
+  std::vector<Segments> calls;
+  int64_t room = 0;
+  for (kernels::Segment segment : segments) {
+    while (segment.length > 0) {
+      if (room == 0) {
+        calls.emplace_back();
+        room = limit == 0 ? segment.length : limit;
+      }
+      kernels::Segment piece = segment;
+      piece.length = std::min(segment.length, room);
+      calls.back().push_back(piece);
+      segment.begin += piece.length;
+      segment.length -= piece.length;
+      room -= piece.length;
+    }
+  }
+  return calls;
+}
+
 }  // namespace
 
 ShardedOptimizer::ShardedOptimizer(torch::optim::Optimizer& optimizer, ParameterPages& pages,
@@ -38,7 +62,7 @@ ShardedOptimizer::ShardedOptimizer(torch::optim::Optimizer& optimizer, Parameter
     auto entry = std::make_unique<PageEntry>();
     entry->shard = std::make_unique<MasterShard>(*page, options.shard,
                                                  page->permanent() ? Place::kDevice : options.home,
-                                                 options.masters, needs, buffers, ledger);
+                                                 page->optimizer_place(), needs, buffers, ledger);
     for (const auto& range : entry->shard->ranges()) {
       Entry parameter;
       parameter.range = range;
@@ -216,7 +240,7 @@ void ShardedOptimizer::check_frozen() const {
   }
 }
 
-void ShardedOptimizer::step(Gradients& gradients, float scale) {
+int64_t ShardedOptimizer::step(Gradients& gradients, float scale) {
   TORCH_CHECK(
       optimizer_is_alive(),
       "LibZeRO: the optimizer that was given to setup is gone, or its groups were replaced. "
@@ -231,6 +255,7 @@ void ShardedOptimizer::step(Gradients& gradients, float scale) {
     page->shard->page().freshen();
     follow_writes(*page);
   }
+  int64_t calls = 0;
   for (size_t i = 0; i < entries_.size(); ++i) {
     PageEntry& page = *entries_[i];
     const GradientPage& gradient = *gradients.pages()[i];
@@ -244,10 +269,13 @@ void ShardedOptimizer::step(Gradients& gradients, float scale) {
                      page.shard->state(entry.range), segment);
     }
     forget_whole(page);
-    page.shard->update(options_.isa, pool_, gradients.shard(gradient), segments, scale);
+    const auto pieces = in_calls(segments, options_.call_elements);
+    page.shard->update(options_.isa, pool_, gradients.shard(gradient), pieces, scale);
+    calls += static_cast<int64_t>(pieces.size());
     outdate_graphs(page);
     publish(page);
   }
+  return calls;
 }
 
 }  // namespace zero

@@ -14,8 +14,8 @@ namespace zero {
 
 struct ShardedOptimizerOptions {
   ShardPlace shard;
-  Place home = Place::kDevice;  // of the compute weights
-  Place masters = Place::kDevice;
+  Place home = Place::kDevice;       // of the compute weights
+  int64_t call_elements = kNoLimit;  // that one call of the update handles; 0: one parameter
   kernels::Isa isa = kernels::Isa::kPortable;
 };
 
@@ -36,8 +36,8 @@ class ShardedOptimizer {
   // A plain optimizer.step() has written masters.
   bool plain_step_seen() const { return plain_step_seen_; }
   // Updates every parameter that has a gradient, with gradient * scale, and refreshes the compute
-  // weights.
-  void step(Gradients& gradients, float scale);
+  // weights. Returns the number of calls of the update.
+  int64_t step(Gradients& gradients, float scale);
 
  private:
   struct Entry {  // one trainable parameter

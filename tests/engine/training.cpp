@@ -111,6 +111,7 @@ Outcome train(const Run& run) {
     if (run.loop == Loop::kStrategy) {
       const StepReport report = strategy.step();
       if (run.clip > 0) outcome.norms.push_back(report.gradient_norm);
+      outcome.last_step = report;
     } else {
       if (run.clip > 0) {
         outcome.norms.push_back(torch::nn::utils::clip_grad_norm_(model->parameters(), run.clip));
@@ -119,6 +120,7 @@ Outcome train(const Run& run) {
     }
   }
   outcome.parameters = snapshot(*model);
+  outcome.report = strategy.memory_report();
   return outcome;
 }
 

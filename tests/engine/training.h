@@ -48,6 +48,8 @@ struct Outcome {
   std::map<std::string, at::Tensor>
       gradients;  // of the first step, mean over ranks, fp32, before clipping
   std::map<std::string, at::Tensor> parameters;  // after the last step
+  MemoryReport report;                           // then, of a strategy
+  StepReport last_step;                          // of strategy.step()
 };
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(Rule rule, const torch::nn::Module& model);

@@ -5,6 +5,15 @@
 
 namespace zero {
 
+// Seconds of one step's phases (wall_clock_breakdown); 0 where they are not taken. Taking them makes
+// the host wait for the device at the end of each phase.
+struct StepTimes {
+  double forward = 0.0;    // what came before each backward, since the step before
+  double backward = 0.0;   // with the reductions that run during it
+  double reduction = 0.0;  // of what was left for the step, and the norm
+  double update = 0.0;
+};
+
 // What one optimizer step did.
 struct StepReport {
   int64_t step = 0;      // updates applied so far, this one included when it was applied
@@ -12,6 +21,8 @@ struct StepReport {
   double gradient_norm =
       0.0;  // global 2-norm of the mean gradient before clipping; NaN when clipping is off
   double clip_coefficient = 1.0;  // what the gradients were multiplied with
+  int64_t update_calls = 0;       // of the update's kernel, on this rank (sub_group_size)
+  StepTimes times;
 };
 
 }  // namespace zero
