@@ -10,8 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "plugin/config/document.h"
 #include "plugin/config/fields.h"
-#include "strategy/yaml_options.h"
+#include "plugin/config/setting_row.h"
+#include "strategy/auto_values.h"
+#include "strategy/config_file.h"
 #include "zero/strategy_options.h"
 
 namespace zero::config_test {
@@ -40,6 +43,9 @@ inline const std::map<std::string_view, Example>& examples() {
       {"gradient_clipping", {"0.5", "0.5", [](O& o) -> O& { return o.gradient_clipping(0.5); }}},
       {"gradient_accumulation_steps",
        {"4", "4", [](O& o) -> O& { return o.gradient_accumulation_steps(4); }}},
+      {"train_batch_size", {"64", "64", [](O& o) -> O& { return o.train_batch_size(64); }}},
+      {"train_micro_batch_size_per_gpu",
+       {"8", "8", [](O& o) -> O& { return o.train_micro_batch_size_per_gpu(8); }}},
       {"page_bytes", {"1 MiB", "1MiB", [](O& o) -> O& { return o.page_bytes(1 << 20); }}},
       {"parameter_budget",
        {"5e8", "500000000", [](O& o) -> O& { return o.parameter_budget(500000000); }}},
@@ -99,11 +105,11 @@ inline std::vector<std::string> problems_of(const StrategyOptions& code,
 }
 
 inline std::vector<std::string> problems_in(const std::string& yaml) {
-  return problems_of({}, {parse_config(yaml, "x.yaml").flags});
+  return problems_of({}, {parse_config(yaml, "x.yaml")});
 }
 
 inline EngineConfig config_from(const std::string& yaml) {
-  return resolve({}, {parse_config(yaml, "x.yaml").flags});
+  return resolve({}, {parse_config(yaml, "x.yaml")});
 }
 
 // gtest names hold letters, digits and '_' only.
