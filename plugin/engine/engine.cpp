@@ -76,7 +76,7 @@ void Engine::move_buffers(torch::nn::Module& model) {
     if (buffer.device() != device()) buffer.set_data(buffer.to(device()));
     if (world_->world_size() == 1) continue;
     const at::Tensor values = buffer.contiguous();
-    world_->gather().broadcast(values, 0);
+    world_->reduce().broadcast(values, 0);
     if (!values.is_same(buffer)) buffer.copy_(values);
   }
 }
@@ -121,8 +121,7 @@ void Engine::make_rooms(const std::vector<NamedParameter>& parameters,
   const auto threads = config_.update_threads.read(Consumer::kOptimizer);
   pool_ = std::make_unique<kernels::ThreadPool>(
       threads > 0 ? static_cast<int>(threads) : kernels::ThreadPool::available_cores());
-  pages_ = std::make_unique<ParameterPages>(parameters, plan.paging, *buffers_, *ledger_,
-                                            world_->gather());
+  pages_ = std::make_unique<ParameterPages>(parameters, plan.paging, *buffers_, *ledger_, *world_);
   if (optimizer == nullptr) return;
   optimizer_ = std::make_unique<ShardedOptimizer>(*optimizer, *pages_, plan.optimizer, *buffers_,
                                                   *ledger_, *pool_);
@@ -151,8 +150,11 @@ void Engine::connect() {
   gradients_->attach();
   optimizer_->connect(*gradients_);
   gradients_->on_begin = [this] { begin_backward(); };
-  if (pages_->residency() != nullptr) {
-    gradients_->history = [this] { return pages_->residency()->order(); };
+  if (Residency* const residency = pages_->residency()) {
+    gradients_->meet = [this](const char* place, const ParameterPage* page) {
+      pages_->meet(place, page);
+    };
+    gradients_->careful = [residency] { return residency->careful(); };
   }
 }
 
@@ -160,7 +162,7 @@ void Engine::teardown() {
   if (!pages_) return;
   TORCH_CHECK(open_scopes_ == 0,
               "LibZeRO: a zero::GatheredParameters scope is open. Close it before teardown().");
-  for (const auto& page : pages_->all()) page->freshen();
+  pages_->freshen();
   pages_->hand_back();
   drop_rooms();
 }
@@ -178,6 +180,7 @@ void Engine::require_setup(const char* call) const {
 StepReport Engine::step() {
   require_setup("step()");
   if (clock_) clock_->step_begins();
+  pages_->meet("step()");
   pages_->reclaim();
   gradients_->accept_changes();
   gradients_->finish();
@@ -195,6 +198,7 @@ StepReport Engine::step() {
     report.update_calls =
         optimizer_->step(*gradients_, static_cast<float>(report.clip_coefficient));
     ++steps_;
+    world_->whereabouts().count_update();
   } else {
     TORCH_WARN("LibZeRO: the gradient norm is ", report.gradient_norm,
                "; this step changes nothing.");
@@ -301,8 +305,9 @@ void Engine::close_scope(const std::vector<ParameterPage*>& pages) noexcept {
 }
 
 void Engine::take_values_from(int rank, const std::vector<ParameterPage*>& pages) {
+  pages_->meet("the end of a scope with a modifier rank");
   for (ParameterPage* page : pages) {
-    world_->gather().broadcast(page->whole(), rank);
+    world_->reduce().broadcast(page->whole(), rank);
     page->pin(Access::kWrite);
     page->unpin();
     for (const auto& slice : page->layout().parameters)

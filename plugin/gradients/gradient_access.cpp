@@ -16,6 +16,7 @@ void Gradients::scale(float factor) {
 
 at::Tensor Gradients::gather_whole(GradientPage& page) {
   const auto& layout = page.layout();
+  if (options_.shard.count > 1) meet_others("the gathering of the gradients of ", &page);
   if (direct()) {
     if (options_.shard.count > 1) reduce_.all_gather(page.home_.tensor, shard(page));
     return page.home_.tensor;

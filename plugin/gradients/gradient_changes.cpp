@@ -138,6 +138,7 @@ void Gradients::take(GradientPage& page, size_t parameter, const at::Tensor& gra
                           .to(buffers_.device(), at::kFloat);
   finish_locked();
   if (options_.world_size > 1) {
+    meet_others("a gradient put into .grad() by hand");
     control_.agree("the gradient that was put into .grad() by hand", name,
                    "Put gradients into the same parameters on all ranks.");
     values = values.clone();

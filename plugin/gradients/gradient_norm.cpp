@@ -17,7 +17,10 @@ double Gradients::norm() {
   const std::lock_guard lock(mutex_);
   finish_locked();
   double squares = local_squares();
-  if (options_.shard.count > 1) squares = control_.sum(squares);
+  if (options_.shard.count > 1) {
+    meet_others("the norm of the gradients");
+    squares = control_.sum(squares);
+  }
   return std::sqrt(squares);
 }
 

@@ -71,9 +71,8 @@ class GradientPage final : public Page {
   bool holds_sums_ = false;  // some parameter's content is a sum
 
   GradientBuckets::Bucket* bucket_ = nullptr;
-  int arrivals_ = 0;      // in this backward
-  int expected_ = 0;      // arrivals that complete the page; learnt from the backward before
-  bool reduced_ = false;  // in this backward
+  int arrivals_ = 0;  // in this backward
+  int expected_ = 0;  // arrivals that complete the page; learnt from the backward before
 
   at::Tensor whole_;  // while views are bound
   int pins_ = 0;

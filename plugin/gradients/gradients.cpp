@@ -5,6 +5,8 @@
 #include <sstream>
 #include <utility>
 
+#include "plugin/partition/whereabouts.h"
+
 namespace zero {
 
 Gradients::Gradients(ParameterPages& pages, const GradientOptions& options, Buffers& buffers,
@@ -67,7 +69,6 @@ void Gradients::begin() {
   next_ = 0;
   for (auto& page : pages_) {
     page->arrivals_ = 0;
-    page->reduced_ = false;
     for (auto& entry : page->entries_) entry.arrived = false;
   }
   if (on_begin) on_begin();
@@ -126,6 +127,8 @@ void Gradients::reduce_complete_pages() {
 }
 
 void Gradients::reduce(GradientPage& page) {
+  const Doing doing([&] { return "the reduction of " + page.parameter_page().name(); });
+  if (careful && careful()) meet_others("the reduction of ", &page);
   if (page.bucket_ == nullptr) page.bucket_ = &buckets_->take();
   filled_.record();
   {
@@ -141,7 +144,6 @@ void Gradients::reduce(GradientPage& page) {
   }
   buckets_->give(*page.bucket_);
   page.bucket_ = nullptr;
-  page.reduced_ = true;
 }
 
 void Gradients::deposit(GradientPage& page, const at::Tensor& incoming) {
@@ -205,21 +207,14 @@ void Gradients::end_pass(bool completed) {
   const std::lock_guard lock(mutex_);
   if (!begun_) return;  // another model's
   begun_ = false;
-  if (!direct()) {
-    for (const int index : order_) {
-      GradientPage& page = *pages_[index];
-      if (completed && (!page.reduced_ || page.bucket_ != nullptr)) reduce(page);
-      // An exception ended this backward: what is not reduced is dropped.
-      if (page.bucket_ != nullptr) {
-        page.bucket_->drained.record();
-        buckets_->give(*page.bucket_);
-        page.bucket_ = nullptr;
-      }
-      if (completed && page.arrivals_ > 0) page.expected_ = page.arrivals_;
-    }
-    if (completed && !order_agreed_) agree_on_order();
+  if (completed) {
+    reduce_the_rest();
+    meet_others("the end of a backward pass");
+    if (!direct() && !order_agreed_) agree_on_order();
+    exchange_presence();
+  } else {
+    drop_buckets();
   }
-  if (completed) exchange_presence();
   for (const auto& page : pages_) {
     for (size_t i = 0; i < page->entries_.size(); ++i) {
       auto& entry = page->entries_[i];
@@ -234,24 +229,41 @@ void Gradients::end_pass(bool completed) {
   }
 }
 
+void Gradients::meet_others(const char* place, const GradientPage* page) const {
+  if (meet) meet(place, page != nullptr ? &page->parameter_page() : nullptr);
+}
+
+void Gradients::reduce_the_rest() {
+  if (direct()) return;
+  for (; next_ < order_.size(); ++next_) reduce(*pages_[order_[next_]]);
+  for (auto& page : pages_) {
+    if (page->arrivals_ > 0) page->expected_ = page->arrivals_;
+  }
+}
+
+// An exception ended this backward: what is not reduced is dropped.
+void Gradients::drop_buckets() {
+  for (auto& page : pages_) {
+    if (page->bucket_ == nullptr) continue;
+    page->bucket_->drained.record();
+    buckets_->give(*page->bucket_);
+    page->bucket_ = nullptr;
+  }
+}
+
+// Which gradients some rank has; and pages that have got more gradients on some rank after they
+// were complete by what the backward before had told are reduced again on all ranks.
 void Gradients::exchange_presence() {
   std::vector<uint8_t> flags;
   for (const auto& page : pages_) {
+    flags.push_back(page->bucket_ != nullptr);
     for (const auto& entry : page->entries_)
-      flags.push_back(entry.content == GradientPage::Content::kSum);
+      flags.push_back(entry.content == GradientPage::Content::kSum || entry.arrived);
   }
-  if (options_.world_size > 1) {
-    if (history) {
-      control_.agree("the use of parameters", history(),
-                     "At stage 3 every rank must touch the same parameters in the same order: do "
-                     "on all ranks what some "
-                     "did alone (reading a weight, an extra forward), or open "
-                     "zero::GatheredParameters on all of them.");
-    }
-    flags = control_.any(flags);
-  }
+  if (options_.world_size > 1) flags = control_.any(flags);
   size_t next = 0;
   for (auto& page : pages_) {
+    if (flags[next++] != 0) reduce(*page);
     for (auto& entry : page->entries_) entry.present |= flags[next++] != 0;
   }
 }

@@ -64,8 +64,11 @@ class Gradients final : public BackwardListener {
   const std::vector<std::unique_ptr<GradientPage>>& pages() const { return pages_; }
   // Called when the first gradient of a backward pass arrives. May throw: then that backward fails.
   std::function<void()> on_begin;
-  // A text that must be equal on all ranks at the end of each backward.
-  std::function<std::string()> history;
+  // Waits until all ranks are at this place (and page). Empty where ranks cannot come to a
+  // collective at different times, or it does not matter: see Residency::meet().
+  std::function<void(const char* place, const ParameterPage* page)> meet;
+  // Reductions during backward must be met for, too.
+  std::function<bool()> careful;
   // Asked where a gradient is there: the user has cleared it in the optimizer.
   std::function<bool(const GradientPage&, size_t parameter)> cleared_elsewhere;
   // Called when this parameter's gradient has appeared or has been dropped.
@@ -125,7 +128,10 @@ class Gradients final : public BackwardListener {
   void agree_on_order();
   void finish_locked();
   void reduce_homes();
+  void reduce_the_rest();
+  void drop_buckets();
   void exchange_presence();
+  void meet_others(const char* place, const GradientPage* page = nullptr) const;
   // Stages 0 and 1: more gradients are about to be added locally to sums that are reduced already.
   void undo_reduction();
   double local_squares();

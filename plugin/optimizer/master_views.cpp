@@ -9,12 +9,10 @@ constexpr int64_t kFloatBytes = sizeof(float);
 
 }  // namespace
 
-MasterView::MasterView(MasterShard& shard, MasterRange range, const std::string& name,
-                       std::function<void()> before_use, std::function<void()> on_written)
+MasterView::MasterView(MasterShard& shard, MasterRange range, const std::string& name, Hooks hooks)
     : shard_(shard),
       range_(range),
-      before_use_(std::move(before_use)),
-      on_written_(std::move(on_written)),
+      hooks_(std::move(hooks)),
       storage_(*this, range.length * kFloatBytes, shard.device(),
                "the master weights of '" + name + "'"),
       tensor_(storage_.tensor({range.length}, {1}, 0, at::kFloat, /*tagged=*/true)) {}
@@ -22,7 +20,7 @@ MasterView::MasterView(MasterShard& shard, MasterRange range, const std::string&
 void MasterView::pin(Access access) {
   at::NoGradGuard no_grad;
   if (!values_.defined()) {
-    before_use_();
+    hooks_.before_use();
     values_ = shard_.read(range_);
     storage_.bind(values_.data_ptr());
   }
@@ -35,7 +33,7 @@ void MasterView::unpin() noexcept {
   at::NoGradGuard no_grad;
   if (written_) {
     shard_.write(range_, values_);
-    on_written_();
+    hooks_.on_written();
   }
   written_ = false;
   storage_.release();

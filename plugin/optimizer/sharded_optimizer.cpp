@@ -121,17 +121,12 @@ void ShardedOptimizer::connect(Gradients& gradients) {
     PageEntry& page = *entries_[i];
     for (auto& entry : page.entries) {
       const auto& parameter = parameter_of(page, entry);
-      entry.view = std::make_unique<MasterView>(
-          *page.shard, entry.range, parameter.name, [this, &page] { follow_writes(page); },
-          [this, &page] {
-            plain_step_seen_ = true;
-            if (page.shard->page().stale()) return;
-            outdate_graphs(page);
-            page.shard->page().mark_stale([this, &page] {
-              forget_whole(page);
-              publish(page);
-            });
-          });
+      MasterView::Hooks hooks;
+      hooks.before_use = [this, &page] { follow_writes(page); };
+      hooks.before_write = [this] { pages_.before_update(); };
+      hooks.on_written = [this, &page] { outdate(page); };
+      entry.view =
+          std::make_unique<MasterView>(*page.shard, entry.range, parameter.name, std::move(hooks));
       entry.gradient = std::make_unique<MasterGradient>(gradients, *gradients.pages()[i],
                                                         *page.shard, entry.range, parameter.name);
       watch_gradient(entry.view->tensor(),
@@ -206,6 +201,16 @@ void ShardedOptimizer::publish(PageEntry& page) {
   note_contents(page);
 }
 
+void ShardedOptimizer::outdate(PageEntry& page) {
+  plain_step_seen_ = true;
+  if (page.shard->page().stale()) return;
+  outdate_graphs(page);
+  page.shard->page().mark_stale([this, &page] {
+    forget_whole(page);
+    publish(page);
+  });
+}
+
 // As after an optimizer of LibTorch, a graph that saved the old values must not be used again.
 void ShardedOptimizer::outdate_graphs(const PageEntry& page) const {
   for (const auto& entry : page.entries) {
@@ -251,8 +256,8 @@ int64_t ShardedOptimizer::step(Gradients& gradients, float scale) {
       "a group or parameter was added). Call teardown(), then setup() again.");
   check_frozen();
   if (pages_.residency() != nullptr) pages_.residency()->require_unpinned();
+  pages_.freshen();
   for (auto& page : entries_) {
-    page->shard->page().freshen();
     follow_writes(*page);
   }
   int64_t calls = 0;

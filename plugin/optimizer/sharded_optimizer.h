@@ -58,6 +58,8 @@ class ShardedOptimizer {
   // Masters follow what the user has written into the page's parameters in place.
   void follow_writes(PageEntry& page);
   void note_contents(PageEntry& page);
+  // A plain step has written masters of this page.
+  void outdate(PageEntry& page);
   void outdate_graphs(const PageEntry& page) const;
   // A whole page that comes and goes holds old values from now on.
   void forget_whole(PageEntry& page);

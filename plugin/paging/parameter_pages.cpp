@@ -18,8 +18,8 @@ constexpr int64_t kAutomaticBudget = int64_t{1} << 30;  // bytes
 
 ParameterPages::ParameterPages(const std::vector<NamedParameter>& parameters,
                                const PagingOptions& options, Buffers& buffers, Ledger& ledger,
-                               Communicator& gather)
-    : options_(options), buffers_(buffers), gather_(gather) {
+                               World& world)
+    : options_(options), buffers_(buffers), world_(world), gather_(world.reduce()) {
   install_interposer();
   LayoutOptions layout_options{options.page_bytes, options.shard.count, options.compute_dtype};
   if (!options.whole_pages_stay) {
@@ -31,7 +31,7 @@ ParameterPages::ParameterPages(const std::vector<NamedParameter>& parameters,
     const int id = static_cast<int>(pages_.size());
     const bool stays = options.whole_pages_stay || layout.stays;
     pages_.push_back(
-        std::make_unique<ParameterPage>(id, std::move(layout), buffers.device(), stays));
+        std::make_unique<ParameterPage>(*this, id, std::move(layout), buffers.device(), stays));
     for (const auto& slice : pages_.back()->layout().parameters)
       by_parameter_.emplace(slice.parameter.tensor.unsafeGetTensorImpl(), pages_.back().get());
   }
@@ -47,7 +47,8 @@ ParameterPages::ParameterPages(const std::vector<NamedParameter>& parameters,
                                      options_.reuse_elements,
                                      options_.shard.index,
                                      options_.shard.count};
-    residency_ = std::make_unique<Residency>(residency, buffers_, ledger, &gather_);
+    residency_ = std::make_unique<Residency>(residency, buffers_, ledger, world.gather(),
+                                             options_.shard.count > 1 ? world.rounds() : nullptr);
   }
   for (auto& page : pages_) {
     const bool whole = page->permanent();
@@ -170,10 +171,28 @@ void ParameterPages::adopt(const std::function<void(ParameterPage&, const at::Te
     }
     page->set_tagged(!page->permanent());
   }
+  if (residency_) residency_->begin();
 }
 
 void ParameterPages::refresh(ParameterPage& page) {
   if (page.permanent() && weight_gather_) weight_gather_->complete(page.whole_);
+}
+
+void ParameterPages::freshen() {
+  if (stale_.load(std::memory_order_acquire) == 0) return;
+  const std::lock_guard lock(freshen_mutex_);
+  for (const auto& page : pages_) page->freshen();
+}
+
+void ParameterPages::meet(const char* place, const ParameterPage* page) {
+  freshen();
+  if (residency_) residency_->meet(place, page);
+}
+
+void ParameterPages::before_update() {
+  if (stale_.load(std::memory_order_acquire) > 0) return;
+  if (residency_) residency_->meet("an update of the weights");
+  world_.whereabouts().count_update();
 }
 
 void ParameterPages::reclaim() {
@@ -184,6 +203,7 @@ void ParameterPages::hand_back() {
   const c10::InferenceMode normal(false);
   const at::NoGradGuard no_grad;
   if (residency_) {
+    residency_->end();
     residency_->write_back();
     residency_->invalidate();
   }
