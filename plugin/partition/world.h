@@ -31,6 +31,10 @@ class World {
   Communicator& reduce() {
     return reduce_;
   }  // reductions of gradients; they do not queue behind all-gathers
+  // A communicator over `size` consecutive ranks, this one among them: 0 to size - 1, size to
+  // 2 * size - 1, ... Every rank asks. The same one for the same size. Throws where the ranks
+  // cannot be divided so.
+  std::shared_ptr<Communicator> neighbours(int size);
   Control& control() { return control_; }  // one for all kinds of device
 
  private:
