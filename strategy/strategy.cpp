@@ -156,6 +156,7 @@ bool Strategy::any(bool here) const {
   return engine().world().control().any({here ? uint8_t{1} : uint8_t{0}}).front() != 0;
 }
 MemoryReport Strategy::memory_report() const { return engine().memory_report(); }
+ActivationReport Strategy::activation_report() const { return engine().activation_report(); }
 void Strategy::teardown() { engine().teardown(); }
 
 struct GatheredParameters::Scope {

@@ -85,9 +85,7 @@ class ObservedEngine final : public Engine {
     return result;
   }
 
-  SavedTensorHooks get_default_saved_variable_hooks() override {
-    return current_hooks(SavedBy::kOperator);
-  }
+  SavedTensorHooks get_default_saved_variable_hooks() override { return current_hooks(); }
 
  private:
   Engine& inner_;

@@ -96,14 +96,11 @@ void Engine::setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer)
   try {
     world_->control().raise_together(error);
     agree(parameters, optimizer);
+    activations_ = Activations::begin(config_, *world_, ledger_);
   } catch (...) {
     drop_rooms();  // the model has not been touched
     throw;
   }
-  // These two have no room yet and are refused when they are switched on; here is where they will
-  // act.
-  TORCH_INTERNAL_ASSERT(!config_.cpu_checkpointing.read(Consumer::kActivations) &&
-                        !config_.partition_activations.read(Consumer::kActivations));
   for (auto& parameter : parameters) at::Tensor(parameter.tensor).mutable_grad().reset();
   move_buffers(model);
   pages_->adopt([&](ParameterPage& page, const at::Tensor& exact_shard) {
@@ -116,7 +113,7 @@ void Engine::setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer)
 void Engine::make_rooms(const std::vector<NamedParameter>& parameters,
                         torch::optim::Optimizer* optimizer) {
   Plan plan = make_plan(config_, *world_);
-  ledger_ = std::make_unique<Ledger>();
+  ledger_ = std::make_shared<Ledger>();
   buffers_ = std::make_unique<Buffers>(*ledger_, device(), plan.pinning);
   const auto threads = config_.update_threads.read(Consumer::kOptimizer);
   pool_ = std::make_unique<kernels::ThreadPool>(
@@ -137,6 +134,8 @@ void Engine::make_rooms(const std::vector<NamedParameter>& parameters,
 }
 
 void Engine::drop_rooms() {
+  if (activations_) activations_->end();
+  activations_.reset();
   if (gradients_) {
     gradients_->on_presence = nullptr;
     gradients_->cleared_elsewhere = nullptr;
@@ -241,11 +240,16 @@ void Engine::begin_backward() {
 void Engine::check_consulted() {
   if (consulted_) return;
   consulted_ = true;
-  const auto unread = unread_settings(config_);
+  auto unread = unread_settings(config_);
+  if (activations_) activations_->first_step_is_done(config_, unread);
   if (unread.empty()) return;
   std::string text = "LibZeRO: the first step is done, and these flags had no effect on it:";
   for (const auto& sentence : unread) text += "\n  " + sentence;
   TORCH_CHECK(false, text);
+}
+
+ActivationReport Engine::activation_report() const {
+  return activations_ ? activations_->report() : ActivationReport();
 }
 
 MemoryReport Engine::memory_report() const {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "plugin/activations/activations.h"
 #include "plugin/engine/step_clock.h"
 #include "plugin/gradients/gradients.h"
 #include "plugin/memory/ledger.h"
@@ -38,6 +39,7 @@ class Engine {
   World& world();
   at::Device device();
   MemoryReport memory_report() const;
+  ActivationReport activation_report() const;
 
   // Whether teardown() needs no other rank.
   bool can_tear_down_alone() const;
@@ -65,13 +67,14 @@ class Engine {
 
   const EngineConfig& config_;
   std::shared_ptr<World> world_;
-  std::unique_ptr<Ledger> ledger_ = std::make_unique<Ledger>();  // of the latest setup
+  std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();  // of the latest setup
   std::unique_ptr<Buffers> buffers_;
   std::unique_ptr<kernels::ThreadPool> pool_;
   std::unique_ptr<ParameterPages> pages_;
   std::unique_ptr<ShardedOptimizer> optimizer_;
   std::unique_ptr<Gradients> gradients_;
   std::unique_ptr<StepClock> clock_;  // null: nothing is measured
+  std::shared_ptr<Activations> activations_;  // empty: no activation flag is on
   int64_t steps_ = 0;
   int open_scopes_ = 0;  // of zero::GatheredParameters
   bool consulted_ = false;

@@ -48,6 +48,8 @@ std::string_view name_of(MemoryClass memory_class) {
       return "gradient buckets";
     case MemoryClass::kStaging:
       return "staging";
+    case MemoryClass::kActivations:
+      return "activations";
   }
   return "unknown";
 }

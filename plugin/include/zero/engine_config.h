@@ -125,6 +125,13 @@ struct EngineConfig {
   Setting<bool> offload_optimizer{false};
   Setting<bool> cpu_checkpointing{false};
   Setting<bool> partition_activations{false};
+  Setting<int64_t> model_parallel_size{1};  // ranks
+  Setting<bool> contiguous_memory_optimization{false};
+  Setting<int64_t> number_checkpoints{1};  // regions
+  Setting<bool> synchronize_checkpoint_boundary{false};
+  Setting<bool> profile_activations{false};
+  Setting<double> activation_offload_ratio{1.0};
+  Setting<int64_t> activation_offload_threshold{int64_t{256} << 10};  // bytes
   Setting<Precision> precision{Precision::kFp32};
   Setting<double> gradient_clipping{0.0};  // global 2-norm; 0: off
   Setting<int64_t> gradient_accumulation_steps{1};

@@ -18,8 +18,10 @@ enum class MemoryClass : uint8_t {
   kGradientHome,     // reduced gradients between backward and step
   kGradientBuckets,  // page-shaped buffers between autograd and the reduction
   kStaging,          // pinned buffers for copies between device and host
+  kActivations,      // what regions keep of their arguments, and saved activations that were moved:
+                     // at home in host memory, and on the device on their way
 };
-inline constexpr int kMemoryClasses = 7;
+inline constexpr int kMemoryClasses = 8;
 std::string_view name_of(MemoryClass memory_class);
 
 struct MemoryBytes {

@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "zero/activation_report.h"
 #include "zero/engine_config.h"
 #include "zero/memory_report.h"
 #include "zero/step_report.h"
@@ -119,6 +120,8 @@ class Strategy {
   bool any(bool here) const;
   // Bytes by class, predicted, booked and real. See memory_report.h.
   MemoryReport memory_report() const;
+  // Checkpointed regions, and what of them was moved. See activation_report.h.
+  ActivationReport activation_report() const;
   // Puts the model back: whole parameters in the compute precision, plain storages, no hooks; the
   // optimizer gets its parameters back, without state. The destructor does the same, unless an
   // exception unwinds and other ranks would be needed.

@@ -73,10 +73,17 @@ class StrategyOptions {
   ZERO_FLAG(int, stage)                    // 0 to 3
   ZERO_FLAG(bool, offload_parameters)      // pages live in host memory; stage 3
   ZERO_FLAG(bool, offload_optimizer)       // masters and moments live in host memory; stage >= 1
-  ZERO_FLAG(bool, cpu_checkpointing)       // only false is accepted so far
-  ZERO_FLAG(bool, partition_activations)   // only false is accepted so far
-  ZERO_FLAG_OR_TEXT(Precision, precision)  // "fp32", "bf16"
-  ZERO_FLAG(double, gradient_clipping)     // largest global 2-norm; 0: off
+  ZERO_FLAG(bool, cpu_checkpointing)       // activations that are kept live in host memory
+  ZERO_FLAG(bool, partition_activations)   // and are split over the model-parallel group
+  ZERO_FLAG(int64_t, model_parallel_size)  // consecutive ranks with the same activations
+  ZERO_FLAG(bool, contiguous_memory_optimization)
+  ZERO_FLAG(int64_t, number_checkpoints)
+  ZERO_FLAG(bool, synchronize_checkpoint_boundary)
+  ZERO_FLAG(bool, profile_activations)
+  ZERO_FLAG(double, activation_offload_ratio)               // 0 to 1
+  ZERO_FLAG_OR_TEXT(int64_t, activation_offload_threshold)  // "256KiB"
+  ZERO_FLAG_OR_TEXT(Precision, precision)                   // "fp32", "bf16"
+  ZERO_FLAG(double, gradient_clipping)                      // largest global 2-norm; 0: off
   ZERO_FLAG(int64_t, gradient_accumulation_steps)
   ZERO_FLAG(int64_t, train_batch_size)                // samples a step of all ranks
   ZERO_FLAG(int64_t, train_micro_batch_size_per_gpu)  // samples a backward of one rank
