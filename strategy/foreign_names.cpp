@@ -19,7 +19,7 @@ std::string_view advice_for_foreign_name(std::string_view key) {
       {"offload_param", "write offload_parameters: true"},
       {"cpu_offload", "write offload_optimizer: true, and offload_parameters: true at stage 3"},
       {"cpu_offload_params", "write offload_parameters: true"},
-      {"fp16", "write precision: bf16"},
+      {"fp16", "write precision: fp16"},
       {"bf16", "write precision: bf16"},
       {"torch_autocast", "write precision: bf16"},
       {"max_grad_norm", "write gradient_clipping"},

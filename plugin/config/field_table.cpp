@@ -12,9 +12,11 @@ namespace {
 // compiling; the new count then stops the table below until the table has it too.
 auto members(EngineConfig& c) {
   auto& [a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20,
-         a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33] = c;
+         a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37, a38,
+         a39, a40, a41] = c;
   return std::tie(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18,
-                  a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33);
+                  a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34,
+                  a35, a36, a37, a38, a39, a40, a41);
 }
 auto members(TrainerSettings& s) {
   auto& [a1, a2, a3] = s;
@@ -26,6 +28,7 @@ constexpr size_t kMembers = std::tuple_size_v<decltype(members(std::declval<Conf
 using E = EngineConfig;
 using T = TrainerSettings;
 constexpr std::string_view kWithTrainer = "when zero::Trainer runs the loop";
+constexpr std::string_view kDynamicScale = "at precision fp16 with a dynamic loss scale";
 constexpr std::string_view kCpuUpdate = "when the update runs on the CPU";
 constexpr std::string_view kStage3 = "at stage 3";
 constexpr std::string_view kWithGradients = "when an optimizer is set up";
@@ -70,6 +73,51 @@ std::span<const Field<EngineConfig>> fields_of(const EngineConfig*) {
        .member = &E::precision,
        .consumer = Consumer::kPaging,
        .help = "type of the compute weights; the masters stay fp32"},
+      {.name = "loss_scale",
+       .member = &E::loss_scale,
+       .consumer = Consumer::kGradients,
+       .help = "what strategy.backward() multiplies an fp16 loss with, 0 is dynamic",
+       .acts_when = "at precision fp16"},
+      {.name = "initial_scale_power",
+       .member = &E::initial_scale_power,
+       .consumer = Consumer::kGradients,
+       .help = "the dynamic loss scale starts at 2 to this power",
+       .range = {.max = 126},
+       .acts_when = kDynamicScale},
+      {.name = "loss_scale_window",
+       .member = &E::loss_scale_window,
+       .consumer = Consumer::kGradients,
+       .help = "steps without overflow after which the dynamic loss scale doubles",
+       .range = {.min = 1},
+       .acts_when = kDynamicScale},
+      {.name = "hysteresis",
+       .member = &E::hysteresis,
+       .consumer = Consumer::kGradients,
+       .help = "the first overflow that halves the dynamic loss scale: 1 is every one",
+       .range = {.min = 1},
+       .acts_when = kDynamicScale},
+      {.name = "consecutive_hysteresis",
+       .member = &E::consecutive_hysteresis,
+       .consumer = Consumer::kGradients,
+       .help = "a step without overflow starts the hysteresis anew; else only the window does",
+       .acts_when = kDynamicScale},
+      {.name = "min_loss_scale",
+       .member = &E::min_loss_scale,
+       .consumer = Consumer::kGradients,
+       .help = "the dynamic loss scale is not halved below this",
+       .range = {.min = 1e-6},
+       .acts_when = kDynamicScale},
+      {.name = "max_consecutive_overflows",
+       .member = &E::max_consecutive_overflows,
+       .consumer = Consumer::kGradients,
+       .help = "the run fails when so many steps in a row had gradients that are not finite",
+       .range = {.min = 1},
+       .acts_when = "in strategy.step(), when nonfinite_gradients is skip"},
+      {.name = "nonfinite_gradients",
+       .member = &E::nonfinite_gradients,
+       .consumer = Consumer::kGradients,
+       .help = "an infinity or NaN in a gradient: skip the step and count it, error, or apply it",
+       .acts_when = kWithStep},
       {.name = "gradient_clipping",
        .member = &E::gradient_clipping,
        .consumer = Consumer::kGradients,

@@ -17,10 +17,11 @@ namespace zero {
 
 template <class Config>
 struct Field {
-  using Member = std::variant<Setting<bool> Config::*, Setting<int> Config::*,
-                              Setting<int64_t> Config::*, Setting<double> Config::*,
-                              Setting<Precision> Config::*, Setting<NumberType> Config::*,
-                              Setting<DeviceChoice> Config::*, Setting<UpdateKernel> Config::*>;
+  using Member =
+      std::variant<Setting<bool> Config::*, Setting<int> Config::*, Setting<int64_t> Config::*,
+                   Setting<double> Config::*, Setting<Precision> Config::*,
+                   Setting<NumberType> Config::*, Setting<NonfiniteGradients> Config::*,
+                   Setting<DeviceChoice> Config::*, Setting<UpdateKernel> Config::*>;
   std::string_view name;
   Member member;
   Consumer consumer;

@@ -34,7 +34,8 @@ struct Parsed {
   std::string reason;
 };
 
-// T: bool, int, int64_t, double, Precision, NumberType, DeviceChoice, UpdateKernel. The range is not looked at.
+// T: bool, int, int64_t, double, Precision, NumberType, NonfiniteGradients, DeviceChoice,
+// UpdateKernel. The range is not looked at.
 template <class T>
 Parsed<T> parse_value(const Scalar& scalar, Unit unit);
 
@@ -44,6 +45,7 @@ std::string print_value(int64_t value, Unit unit);
 std::string print_value(double value, Unit unit);
 std::string print_value(Precision value, Unit unit);
 std::string print_value(NumberType value, Unit unit);
+std::string print_value(NonfiniteGradients value, Unit unit);
 std::string print_value(DeviceChoice value, Unit unit);
 std::string print_value(UpdateKernel value, Unit unit);
 

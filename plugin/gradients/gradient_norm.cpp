@@ -16,9 +16,12 @@ double Gradients::norm() {
   at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   finish_locked();
-  double squares = local_squares();
-  if (options_.shard.count > 1) squares = control_.sum(squares);
-  return std::sqrt(squares);
+  if (!norm_) {
+    double squares = local_squares();
+    if (options_.shard.count > 1) squares = control_.sum(squares);
+    norm_ = std::sqrt(squares);
+  }
+  return *norm_;
 }
 
 double Gradients::local_squares() {

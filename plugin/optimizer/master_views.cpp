@@ -10,7 +10,7 @@ constexpr int64_t kFloatBytes = sizeof(float);
 }  // namespace
 
 MasterView::MasterView(MasterShard& shard, MasterRange range, const std::string& name,
-                       std::function<void()> before_use, std::function<void()> on_written)
+                       std::function<void(Access)> before_use, std::function<void()> on_written)
     : shard_(shard),
       range_(range),
       before_use_(std::move(before_use)),
@@ -21,8 +21,8 @@ MasterView::MasterView(MasterShard& shard, MasterRange range, const std::string&
 
 void MasterView::pin(Access access) {
   at::NoGradGuard no_grad;
+  if (!values_.defined() || access == Access::kWrite) before_use_(access);
   if (!values_.defined()) {
-    before_use_();
     values_ = shard_.read(range_);
     storage_.bind(values_.data_ptr());
   }
@@ -59,6 +59,7 @@ at::Tensor MasterGradient::reduced() const {
 void MasterGradient::pin(Access access) {
   at::NoGradGuard no_grad;
   if (!values_.defined()) {
+    gradients_.optimizer_steps();
     gradients_.finish();
     values_ = reduced().to(device_);
     storage_.bind(values_.data_ptr());
@@ -70,7 +71,10 @@ void MasterGradient::pin(Access access) {
 void MasterGradient::unpin() noexcept {
   if (--pins_ > 0) return;
   at::NoGradGuard no_grad;
-  if (written_ && values_.device() != gradients_.shard(page_).device()) reduced().copy_(values_);
+  if (written_) {
+    if (values_.device() != gradients_.shard(page_).device()) reduced().copy_(values_);
+    gradients_.written();
+  }
   written_ = false;
   storage_.release();
   values_.reset();

@@ -20,7 +20,7 @@ class MasterView final : public Page {
   // `before_use` is called before an operator reads or writes the master, `on_written` after it has
   // written.
   MasterView(MasterShard& shard, MasterRange range, const std::string& name,
-             std::function<void()> before_use, std::function<void()> on_written);
+             std::function<void(Access)> before_use, std::function<void()> on_written);
 
   void pin(Access access) override;
   void unpin() noexcept override;
@@ -31,7 +31,7 @@ class MasterView final : public Page {
  private:
   MasterShard& shard_;
   MasterRange range_;
-  std::function<void()> before_use_;
+  std::function<void(Access)> before_use_;
   std::function<void()> on_written_;
   PagedStorage storage_;
   at::Tensor tensor_;

@@ -98,7 +98,11 @@ void ShardedOptimizer::connect(Gradients& gradients) {
     for (auto& entry : page.entries) {
       const auto& parameter = parameter_of(page, entry);
       entry.view = std::make_unique<MasterView>(
-          *page.shard, entry.range, parameter.name, [this, &page] { follow_writes(page); },
+          *page.shard, entry.range, parameter.name,
+          [this, &page, &gradients](Access access) {
+            if (access == Access::kWrite) gradients.optimizer_steps();
+            follow_writes(page);
+          },
           [this, &page] {
             plain_step_seen_ = true;
             if (page.shard->page().stale()) return;

@@ -47,7 +47,7 @@ TEST(UnknownKey, OfAnotherToolGetsTheNameHere) {
   const std::map<std::string, std::string> taught = {
       {"zero_optimization: {stage: 3}", "flags are flat here"},
       {"cpu_offload: true", "offload_optimizer: true"},
-      {"fp16: {enabled: true}", "precision: bf16"},
+      {"fp16: {enabled: true}", "precision: fp16"},
       {"bf16: {enabled: true}", "precision: bf16"},
       {"max_grad_norm: 1.0", "gradient_clipping"},
       {"train_batch_size: 8", "data loader"},

@@ -57,8 +57,16 @@ class StrategyOptions {
   ZERO_FLAG(bool, offload_optimizer)       // masters and moments live in host memory; stage >= 1
   ZERO_FLAG(bool, cpu_checkpointing)       // only false is accepted so far
   ZERO_FLAG(bool, partition_activations)   // only false is accepted so far
-  ZERO_FLAG_OR_TEXT(Precision, precision)  // "fp32", "bf16"
-  ZERO_FLAG(double, gradient_clipping)     // largest global 2-norm; 0: off
+  ZERO_FLAG_OR_TEXT(Precision, precision)  // "fp32", "bf16", "fp16"
+  ZERO_FLAG(double, loss_scale)            // of fp16; 0: dynamic
+  ZERO_FLAG(int64_t, initial_scale_power)
+  ZERO_FLAG(int64_t, loss_scale_window)
+  ZERO_FLAG(int64_t, hysteresis)
+  ZERO_FLAG(bool, consecutive_hysteresis)
+  ZERO_FLAG(double, min_loss_scale)
+  ZERO_FLAG(int64_t, max_consecutive_overflows)
+  ZERO_FLAG_OR_TEXT(NonfiniteGradients, nonfinite_gradients)  // "skip", "error", "apply"
+  ZERO_FLAG(double, gradient_clipping)                        // largest global 2-norm; 0: off
   ZERO_FLAG(int64_t, gradient_accumulation_steps)
   ZERO_FLAG_OR_TEXT(int64_t, page_bytes)        // "32MiB"
   ZERO_FLAG_OR_TEXT(int64_t, parameter_budget)  // "2GiB"; 0: automatic
