@@ -141,7 +141,10 @@ void Strategy::setup(torch::nn::Module& model) {
   engine().setup(model, nullptr);
 }
 
-void Strategy::backward(const at::Tensor& loss) { loss.backward(); }
+void Strategy::backward(const at::Tensor& loss, bool retain_graph) {
+  engine().backward(loss, retain_graph);
+}
+double Strategy::loss_scale() const { return engine().loss_scale(); }
 StepReport Strategy::step() { return engine().step(); }
 double Strategy::clip_grad_norm_(double max_norm) { return engine().clip_grad_norm_(max_norm); }
 void Strategy::zero_grad() { engine().zero_grad(); }

@@ -19,6 +19,9 @@ using torch::autograd::edge_list;
 using torch::autograd::Engine;
 using torch::autograd::variable_list;
 
+// Of the passes that this thread starts.
+thread_local double scale_here = 1.0;
+
 class Listeners {
  public:
   void add(BackwardListener& listener) {
@@ -39,12 +42,14 @@ class Listeners {
   }
   std::mutex& turn() { return turn_; }
   std::atomic<bool>& running() { return running_; }
+  std::atomic<double>& scale() { return scale_; }
 
  private:
   std::mutex turn_;   // held for a whole pass
   std::mutex mutex_;  // guards what follows
   std::vector<BackwardListener*> listeners_;
   std::atomic<bool> running_{false};
+  std::atomic<double> scale_{1.0};  // of the pass that is running
 };
 
 Listeners& listeners() {
@@ -72,6 +77,7 @@ class ObservedEngine final : public Engine {
     const std::lock_guard turn(listeners().turn());
     listeners().pass_begins();
     listeners().running() = true;
+    listeners().scale() = scale_here;
     variable_list result;
     try {
       result = run();
@@ -106,6 +112,11 @@ void install_observed_engine() {
   }();
   (void)installed;
 }
+
+ScaledPasses::ScaledPasses(double scale) : before_(scale_here) { scale_here = scale; }
+ScaledPasses::~ScaledPasses() { scale_here = before_; }
+
+double running_scale() { return listeners().scale(); }
 
 BackwardSubscription::BackwardSubscription(BackwardListener& listener) : listener_(listener) {
   install_observed_engine();

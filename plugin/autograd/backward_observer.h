@@ -26,6 +26,22 @@ class BackwardListener {
   ~BackwardListener() = default;
 };
 
+// The passes that this thread starts while it lives are of a loss that was multiplied with `scale`.
+class ScaledPasses {
+ public:
+  explicit ScaledPasses(double scale);
+  ~ScaledPasses();
+  ScaledPasses(const ScaledPasses&) = delete;
+  ScaledPasses& operator=(const ScaledPasses&) = delete;
+
+ private:
+  double before_;
+};
+
+// What the loss of the pass that is running was multiplied with; 1 for one that was started
+// otherwise. Any thread, during a pass.
+double running_scale();
+
 class BackwardSubscription {
  public:
   explicit BackwardSubscription(BackwardListener& listener);

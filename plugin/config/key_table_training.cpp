@@ -10,7 +10,6 @@ namespace {
 using K = KeyKind;
 using V = ValueType;
 
-constexpr std::string_view kNoScale = "acts when the precision is fp16, which is not supported yet";
 constexpr std::string_view kNvme = "NVMe is not supported yet, and nothing else uses it";
 constexpr std::string_view kNoRegions =
     "checkpointed activations are not supported yet; set it to false";
@@ -30,19 +29,6 @@ std::span<const Key> training_keys() {
        .kind = K::kOutside,
        .type = V::kSwitch,
        .says = "inputs are cast by the program; do that, and set it to false"},
-      {.path = "fp16.loss_scale", .kind = K::kNoted, .type = V::kNumber, .says = kNoScale},
-      {.path = "fp16.initial_scale_power", .kind = K::kNoted, .type = V::kNumber, .says = kNoScale},
-      {.path = "fp16.loss_scale_window", .kind = K::kNoted, .type = V::kNumber, .says = kNoScale},
-      {.path = "fp16.hysteresis", .kind = K::kNoted, .type = V::kNumber, .says = kNoScale},
-      {.path = "fp16.consecutive_hysteresis",
-       .kind = K::kNoted,
-       .type = V::kSwitch,
-       .says = kNoScale},
-      {.path = "fp16.min_loss_scale",
-       .kind = K::kNoted,
-       .type = V::kNumber,
-       .says = kNoScale,
-       .range = {.min = std::numeric_limits<double>::min()}},
       {.path = "fp16.fp16_master_weights_and_grads",
        .kind = K::kOutside,
        .type = V::kSwitch,

@@ -15,7 +15,11 @@ template <class T>
 struct Choices;
 template <>
 struct Choices<Precision> {
-  static constexpr std::array<std::string_view, 2> kNames = {"fp32", "bf16"};
+  static constexpr std::array<std::string_view, 3> kNames = {"fp32", "bf16", "fp16"};
+};
+template <>
+struct Choices<NonfiniteGradients> {
+  static constexpr std::array<std::string_view, 3> kNames = {"skip", "error", "apply"};
 };
 template <>
 struct Choices<NumberType> {
@@ -175,10 +179,8 @@ Parsed<double> parse_value<double>(const Scalar& scalar, Unit) {
 
 template <>
 Parsed<Precision> parse_value<Precision>(const Scalar& scalar, Unit) {
-  if (is_one_of(lower(scalar.text), {"fp16", "float16", "half", "16", "16-mixed"})) {
-    return {{},
-            "got " + as_written(scalar) +
-                "; half precision needs loss scaling, which is not there yet: use bf16"};
+  if (is_one_of(lower(scalar.text), {"float16", "half", "16", "16-mixed"})) {
+    return {{}, "got " + as_written(scalar) + "; did you mean fp16?"};
   }
   return parse_choice<Precision>(scalar);
 }
@@ -186,6 +188,11 @@ Parsed<Precision> parse_value<Precision>(const Scalar& scalar, Unit) {
 template <>
 Parsed<NumberType> parse_value<NumberType>(const Scalar& scalar, Unit) {
   return parse_choice<NumberType>(scalar);
+}
+
+template <>
+Parsed<NonfiniteGradients> parse_value<NonfiniteGradients>(const Scalar& scalar, Unit) {
+  return parse_choice<NonfiniteGradients>(scalar);
 }
 
 template <>
@@ -233,6 +240,9 @@ std::string print_value(Precision value, Unit) {
 std::string print_value(NumberType value, Unit) {
   return std::string(Choices<NumberType>::kNames.at(static_cast<size_t>(value)));
 }
+std::string print_value(NonfiniteGradients value, Unit) {
+  return std::string(Choices<NonfiniteGradients>::kNames.at(static_cast<size_t>(value)));
+}
 std::string print_value(DeviceChoice value, Unit) {
   return std::string(Choices<DeviceChoice>::kNames.at(static_cast<size_t>(value)));
 }
@@ -257,6 +267,7 @@ template std::vector<std::string_view> choices<std::string>();
 template std::vector<std::string_view> choices<std::vector<double>>();
 template std::vector<std::string_view> choices<Precision>();
 template std::vector<std::string_view> choices<NumberType>();
+template std::vector<std::string_view> choices<NonfiniteGradients>();
 template std::vector<std::string_view> choices<DeviceChoice>();
 template std::vector<std::string_view> choices<UpdateKernel>();
 

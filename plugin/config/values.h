@@ -52,6 +52,7 @@ std::string print_value(const std::string& value, Unit unit);
 std::string print_value(const std::vector<double>& value, Unit unit);
 std::string print_value(Precision value, Unit unit);
 std::string print_value(NumberType value, Unit unit);
+std::string print_value(NonfiniteGradients value, Unit unit);
 std::string print_value(DeviceChoice value, Unit unit);
 std::string print_value(UpdateKernel value, Unit unit);
 

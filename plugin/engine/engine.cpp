@@ -4,13 +4,9 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/cuda.h>
 
-#include <cmath>
-#include <limits>
 
 #include "plugin/engine/model_inventory.h"
 #include "plugin/engine/plan.h"
-#include "plugin/optimizer/kernels/norm.h"
-#include "zero/step_report.h"
 
 namespace zero {
 
@@ -113,6 +109,7 @@ void Engine::setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer)
 void Engine::make_rooms(const std::vector<NamedParameter>& parameters,
                         torch::optim::Optimizer* optimizer) {
   Plan plan = make_plan(config_, *world_);
+  scaler_ = make_scaler(config_);
   ledger_ = std::make_shared<Ledger>();
   buffers_ = std::make_unique<Buffers>(*ledger_, device(), plan.pinning);
   const auto threads = config_.update_threads.read(Consumer::kOptimizer);
@@ -149,6 +146,9 @@ void Engine::connect() {
   gradients_->attach();
   optimizer_->connect(*gradients_);
   gradients_->on_begin = [this] { begin_backward(); };
+  if (config_.precision.peek() == Precision::kFp16) {
+    gradients_->on_optimizer_step = [this] { check_plain_step(); };
+  }
   if (Residency* const residency = pages_->residency()) {
     gradients_->meet = [this](const char* place, const ParameterPage* page) {
       pages_->meet(place, page);
@@ -176,50 +176,6 @@ void Engine::require_setup(const char* call) const {
               " needs a model and an optimizer. Call setup(model, optimizer) first.");
 }
 
-StepReport Engine::step() {
-  require_setup("step()");
-  if (clock_) clock_->step_begins();
-  pages_->meet("step()");
-  pages_->reclaim();
-  gradients_->accept_changes();
-  gradients_->finish();
-  StepReport report;
-  report.gradient_norm = std::numeric_limits<double>::quiet_NaN();
-  const double max_norm = config_.gradient_clipping.read(Consumer::kGradients);
-  bool finite = true;
-  if (max_norm > 0) {
-    report.gradient_norm = gradients_->norm();
-    finite = std::isfinite(report.gradient_norm);
-    report.clip_coefficient = kernels::clip_coefficient(report.gradient_norm, max_norm);
-  }
-  if (clock_) clock_->reduced();
-  if (finite) {
-    report.update_calls =
-        optimizer_->step(*gradients_, static_cast<float>(report.clip_coefficient));
-    ++steps_;
-    world_->whereabouts().count_update();
-  } else {
-    TORCH_WARN("LibZeRO: the gradient norm is ", report.gradient_norm,
-               "; this step changes nothing.");
-  }
-  report.applied = finite;
-  report.step = steps_;
-  gradients_->clear();
-  if (clock_) report.times = clock_->step_ends();
-  check_consulted();
-  return report;
-}
-
-double Engine::clip_grad_norm_(double max_norm) {
-  require_setup("clip_grad_norm_()");
-  TORCH_CHECK(max_norm > 0, "LibZeRO: clip_grad_norm_ needs a positive norm, not ", max_norm, ".");
-  gradients_->accept_changes();
-  const double norm = gradients_->norm();
-  const float coefficient = kernels::clip_coefficient(norm, max_norm);
-  if (coefficient < 1.0f) gradients_->scale(coefficient);
-  return norm;
-}
-
 void Engine::zero_grad() {
   require_setup("zero_grad()");
   gradients_->clear();
@@ -228,13 +184,6 @@ void Engine::zero_grad() {
 at::Tensor Engine::gradient(const at::Tensor& parameter) {
   require_setup("gradient()");
   return gradients_->whole(parameter);
-}
-
-void Engine::begin_backward() {
-  if (clock_) clock_->pass_is_ours();
-  pages_->reclaim();
-  // A plain optimizer.step() cannot be seen as a whole; the backward after it ends the first step.
-  if (optimizer_->plain_step_seen()) check_consulted();
 }
 
 void Engine::check_consulted() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/engine/plan.h"
 
+#include <stdexcept>
+
 #include "plugin/config/fields.h"
 
 namespace zero {
@@ -24,6 +26,18 @@ kernels::Isa isa_of(UpdateKernel choice) {
       break;
   }
   return kernels::best_isa();
+}
+
+at::ScalarType compute_dtype(Precision precision) {
+  switch (precision) {
+    case Precision::kBf16:
+      return at::kBFloat16;
+    case Precision::kFp16:
+      return at::kHalf;
+    case Precision::kFp32:
+      break;
+  }
+  return at::kFloat;
 }
 
 // parameter_budget and max_live_parameters say the same in other units.
@@ -111,8 +125,7 @@ Plan make_plan(const EngineConfig& config, const World& world) {
   paging.whole_pages_stay = stage < 3 || (world_size == 1 && !offload_parameters);
   paging.home = offload_parameters ? Place::kHost : Place::kDevice;
   if (stage > 0) paging.shard = {world.rank(), world_size};
-  if (config.precision.read(Consumer::kPaging) == Precision::kBf16)
-    paging.compute_dtype = at::kBFloat16;
+  paging.compute_dtype = compute_dtype(config.precision.read(Consumer::kPaging));
   if (stage == 3) plan_residency(config, paging);  // below, whole pages always stay
 
   paging.weight_gather = {config.allgather_bucket_size.read(Consumer::kPaging),
@@ -142,6 +155,30 @@ Plan make_plan(const EngineConfig& config, const World& world) {
                     " shards nothing here; offload and precision act as usual.");
   }
   return plan;
+}
+
+LossScaler make_scaler(const EngineConfig& config) {
+  if (config.precision.peek() != Precision::kFp16) return LossScaler();
+  TORCH_CHECK(config.nonfinite_gradients.peek() != NonfiniteGradients::kApply,
+              "LibZeRO: nonfinite_gradients is apply, but at precision fp16 gradients overflow now "
+              "and then, and would ruin the weights. Set it to skip.");
+  const double scale = config.loss_scale.read(Consumer::kGradients);
+  try {
+    if (scale != 0) return LossScaler(scale);
+    TORCH_CHECK(config.nonfinite_gradients.peek() == NonfiniteGradients::kSkip,
+                "LibZeRO: nonfinite_gradients is error, but a dynamic loss scale finds its value "
+                "by steps that overflow and are skipped. Set nonfinite_gradients to skip, or give "
+                "a loss_scale.");
+    DynamicLossScale dynamic;
+    dynamic.initial_power = config.initial_scale_power.read(Consumer::kGradients);
+    dynamic.window = config.loss_scale_window.read(Consumer::kGradients);
+    dynamic.hysteresis = config.hysteresis.read(Consumer::kGradients);
+    dynamic.consecutive_hysteresis = config.consecutive_hysteresis.read(Consumer::kGradients);
+    dynamic.min_scale = config.min_loss_scale.read(Consumer::kGradients);
+    return LossScaler(dynamic);
+  } catch (const std::invalid_argument& problem) {
+    TORCH_CHECK(false, "LibZeRO: ", problem.what(), ".");
+  }
 }
 
 }  // namespace zero

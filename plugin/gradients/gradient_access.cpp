@@ -11,6 +11,7 @@ void Gradients::scale(float factor) {
   const std::lock_guard lock(mutex_);
   finish_locked();
   release_views(nullptr);
+  norm_.reset();
   for (const auto& page : pages_) shard(*page).mul_(factor);
 }
 
@@ -59,6 +60,7 @@ void Gradients::unpin(GradientPage& page) noexcept {
   at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   --page.pins_;
+  if (page.written_) norm_.reset();
   if (page.written_ && !direct()) {
     page.home_.tensor.copy_(own_part(page, page.whole_));
   }

@@ -16,12 +16,15 @@ double Gradients::norm() {
   at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   finish_locked();
-  double squares = local_squares();
-  if (options_.shard.count > 1) {
-    meet_others("the norm of the gradients");
-    squares = control_.sum(squares);
+  if (!norm_) {
+    double squares = local_squares();
+    if (options_.shard.count > 1) {
+      meet_others("the norm of the gradients");
+      squares = control_.sum(squares);
+    }
+    norm_ = std::sqrt(squares);
   }
-  return std::sqrt(squares);
+  return *norm_;
 }
 
 // Shards on the device are those of the first pages (ParameterPages::place_optimizer). So page is

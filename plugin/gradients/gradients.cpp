@@ -65,6 +65,7 @@ Gradients::~Gradients() {
 
 void Gradients::begin() {
   begun_ = true;
+  unscale_ = 1.0 / running_scale();
   completions_.clear();
   next_ = 0;
   for (auto& page : pages_) {
@@ -95,26 +96,30 @@ void Gradients::arrived(GradientPage& page, size_t parameter, const at::Tensor& 
   }
   page.entries_[parameter].arrived = true;
   finished_ = false;
+  norm_.reset();
   if (++page.arrivals_ == page.expected_) {
     completions_.push_back(page.index_);
     if (!direct()) reduce_complete_pages();
   }
 }
 
+// Sums are of unscaled gradients, in fp32: whatever the scale of each backward, what is read,
+// clipped and added up is the gradient of the user's own loss.
 void Gradients::add_to_home(GradientPage& page, size_t parameter, const at::Tensor& gradient) {
   auto& entry = page.entries_[parameter];
   at::Tensor sum = page.shaped(page.home_.tensor, parameter);
   if (entry.content == GradientPage::Content::kSum) {
-    sum.add_(gradient);
+    sum.add_(gradient, unscale_);
   } else {
     sum.copy_(gradient);
+    if (unscale_ != 1.0) sum.mul_(unscale_);
   }
   entry.content = GradientPage::Content::kSum;
 }
 
 void Gradients::add_to_bucket(GradientPage& page, size_t parameter, const at::Tensor& gradient) {
   if (page.bucket_ == nullptr) page.bucket_ = &buckets_->take();
-  page.shaped(page.bucket_->memory.tensor, parameter).add_(gradient);
+  page.shaped(page.bucket_->memory.tensor, parameter).add_(gradient, unscale_);
 }
 
 void Gradients::reduce_complete_pages() {

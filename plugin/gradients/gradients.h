@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -50,9 +51,14 @@ class Gradients final : public BackwardListener {
   // Completes what backward left for later: reductions below stage 2 and zeros for absent
   // gradients. Collective; does nothing when nothing has changed since.
   void finish();
-  // Global 2-norm of the mean gradient. Collective.
+  // Global 2-norm of the mean gradient, kept until a gradient changes. Collective.
   double norm();
   void scale(float factor);
+  // The user's own optimizer is about to apply gradients. May throw: then it does not.
+  std::function<void()> on_optimizer_step;
+  void optimizer_steps() const;
+  // A shard was written by somebody else.
+  void written();
   // Before the gradients are used: what users have cleared is dropped, what they have put in place
   // of a gradient is taken. Collective where they have.
   void accept_changes();
@@ -161,7 +167,9 @@ class Gradients final : public BackwardListener {
   std::vector<int> completions_;  // pages in order of completion in this backward
   size_t next_ = 0;               // of order_, in this backward
   bool order_agreed_ = false;
+  std::optional<double> norm_;
   bool begun_ = false;    // this backward has reached a parameter
+  double unscale_ = 1.0;  // what undoes the loss scale of this backward
   bool finished_ = true;  // nothing has changed since finish()
   bool reduced_ = false;  // direct homes hold means, not this rank's sums
   BackwardSubscription subscription_;

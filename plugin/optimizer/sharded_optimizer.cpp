@@ -122,7 +122,10 @@ void ShardedOptimizer::connect(Gradients& gradients) {
     for (auto& entry : page.entries) {
       const auto& parameter = parameter_of(page, entry);
       MasterView::Hooks hooks;
-      hooks.before_use = [this, &page] { follow_writes(page); };
+      hooks.before_use = [this, &page, &gradients](Access access) {
+        if (access == Access::kWrite) gradients.optimizer_steps();
+        follow_writes(page);
+      };
       hooks.before_write = [this] { pages_.before_update(); };
       hooks.on_written = [this, &page] { outdate(page); };
       entry.view =

@@ -136,7 +136,8 @@ int64_t ParameterPages::choose_budget() const {
 // The whole page in the parameters' original precision, on the device.
 at::Tensor ParameterPages::exact_values(const ParameterPage& page) const {
   const auto& layout = page.layout();
-  const auto exact = layout.dtype == at::kBFloat16 ? at::kFloat : layout.dtype;
+  const bool lowered = layout.dtype == at::kBFloat16 || layout.dtype == at::kHalf;
+  const auto exact = lowered ? at::kFloat : layout.dtype;
   const at::Tensor whole =
       at::zeros({layout.numel}, at::TensorOptions().dtype(exact).device(buffers_.device()));
   for (const auto& storage : layout.storages) {

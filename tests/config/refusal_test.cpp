@@ -71,9 +71,13 @@ std::vector<Case> cases() {
        {"got 1_000_000"}},
       {"SizeBeyondAllMemory", "page_bytes: 1e30\n", "x.yaml:1:13: page_bytes: ", {"too large"}},
       {"HalfPrecision",
-       "precision: fp16\n",
+       "precision: half\n",
        "x.yaml:1:12: precision: ",
-       {"fp32 or bf16", "loss scaling", "use bf16"}},
+       {"fp32, bf16 or fp16", "did you mean fp16?"}},
+      {"LossScaleThatMayFallToZero",
+       "min_loss_scale: 0\n",
+       "x.yaml:1:17: min_loss_scale: ",
+       {"at least 1e-06", "got 0"}},
       {"ValueOutsideTheList",
        "update_kernel: AVX512\n",
        "x.yaml:1:16: update_kernel: ",
@@ -112,8 +116,7 @@ INSTANTIATE_TEST_SUITE_P(Values, Refusal, ::testing::ValuesIn(cases()),
 TEST(Refusals, AreReportedAllTogetherFromAllSources) {
   const Flags file = parse_config("stage: 9\nstagee: 1\ndevice: tpu\n", "x.yaml");
   const Flags line = parse_arguments({"--prefetch_pages=-1"});
-  const auto problems =
-      problems_of(StrategyOptions().precision("fp16").page_bytes(1), {file, line});
+  const auto problems = problems_of(StrategyOptions().precision("fp8").page_bytes(1), {file, line});
   EXPECT_THAT(problems,
               ::testing::UnorderedElementsAre(
                   HasSubstr("x.yaml:1:8: stage: "), HasSubstr("x.yaml:2:1: stagee: "),
@@ -138,7 +141,7 @@ TEST(Refusals, OfCodeNameTheFlag) {
   EXPECT_THAT(problems_of(StrategyOptions().stage(int64_t{1} << 40)),
               ElementsAre(StartsWith("code: stage: ")));
   EXPECT_THAT(problems_of(StrategyOptions().precision(static_cast<Precision>(7))),
-              ElementsAre(StartsWith("code: precision: must be fp32 or bf16")));
+              ElementsAre(StartsWith("code: precision: must be fp32, bf16 or fp16")));
   EXPECT_THAT(
       problems_of(StrategyOptions().gradient_clipping(std::numeric_limits<double>::infinity())),
       ElementsAre(StartsWith("code: gradient_clipping: ")));

@@ -115,7 +115,7 @@ TEST(PrintedValues, AreReadBackAsTheSame) {
   expect_round_trip<int64_t>({0, 1, 1023, 1024, 1025, 3 << 20, int64_t{5} << 40, 1000000007},
                              Unit::kBytes);
   expect_round_trip<double>({0.0, 1.0, 0.1, 1e-12, 1.0 / 3.0, 1e100}, Unit::kNone);
-  expect_round_trip<Precision>({Precision::kFp32, Precision::kBf16}, Unit::kNone);
+  expect_round_trip<Precision>({Precision::kFp32, Precision::kBf16, Precision::kFp16}, Unit::kNone);
   expect_round_trip<DeviceChoice>({DeviceChoice::kAuto, DeviceChoice::kCpu, DeviceChoice::kCuda},
                                   Unit::kNone);
   expect_round_trip<UpdateKernel>(

@@ -23,10 +23,12 @@
 
 namespace zero {
 
-enum class Precision : uint8_t { kFp32, kBf16 };
+enum class Precision : uint8_t { kFp32, kBf16, kFp16 };
 // What numbers are kept or sent in.
 enum class NumberType : uint8_t { kFp32, kBf16, kFp16 };
 enum class DeviceChoice : uint8_t { kAuto, kCpu, kCuda };
+// What a step does whose gradients hold an infinity or a NaN on some rank.
+enum class NonfiniteGradients : uint8_t { kSkip, kError, kApply };
 enum class UpdateKernel : uint8_t { kAuto, kAvx512, kAvx2, kPortable };
 
 // Later ones win over earlier ones.
@@ -133,6 +135,14 @@ struct EngineConfig {
   Setting<double> activation_offload_ratio{1.0};
   Setting<int64_t> activation_offload_threshold{int64_t{256} << 10};  // bytes
   Setting<Precision> precision{Precision::kFp32};
+  Setting<double> loss_scale{0.0};  // of fp16; 0: dynamic
+  Setting<int64_t> initial_scale_power{16};
+  Setting<int64_t> loss_scale_window{1000};  // steps
+  Setting<int64_t> hysteresis{2};            // overflows
+  Setting<bool> consecutive_hysteresis{false};
+  Setting<double> min_loss_scale{1.0};
+  Setting<int64_t> max_consecutive_overflows{50};  // steps
+  Setting<NonfiniteGradients> nonfinite_gradients{NonfiniteGradients::kSkip};
   Setting<double> gradient_clipping{0.0};  // global 2-norm; 0: off
   Setting<int64_t> gradient_accumulation_steps{1};
   Setting<int64_t> train_batch_size{0};  // samples an optimizer step, all ranks

@@ -96,11 +96,17 @@ class Strategy {
     setup(static_cast<torch::nn::Module&>(*model), optimizer);
   }
 
-  // Same as loss.backward().
-  void backward(const at::Tensor& loss);
+  // loss.backward(), of the loss times the loss scale. The gradients are divided by it as they
+  // arrive, so that all that reads them sees those of the loss itself. At precision fp16 a plain
+  // loss.backward() is refused, unless loss_scale is 1.
+  void backward(const at::Tensor& loss, bool retain_graph = false);
   // Clips if the config says so, updates the master shards, refreshes the compute weights, clears
-  // the gradients.
+  // the gradients. A gradient that is not finite on any rank makes all ranks skip the update, or
+  // what nonfinite_gradients says: see StepReport. The host waits here for the gradients of the
+  // device, unless clipping is off and nonfinite_gradients is apply.
   StepReport step();
+  // What the next backward() multiplies its loss with; 1 unless precision is fp16.
+  double loss_scale() const;
   // Scales the reduced gradients so that their global norm is at most max_norm; returns the norm
   // before. Scalar, gradient units.
   double clip_grad_norm_(double max_norm);

@@ -82,8 +82,16 @@ class StrategyOptions {
   ZERO_FLAG(bool, profile_activations)
   ZERO_FLAG(double, activation_offload_ratio)               // 0 to 1
   ZERO_FLAG_OR_TEXT(int64_t, activation_offload_threshold)  // "256KiB"
-  ZERO_FLAG_OR_TEXT(Precision, precision)                   // "fp32", "bf16"
-  ZERO_FLAG(double, gradient_clipping)                      // largest global 2-norm; 0: off
+  ZERO_FLAG_OR_TEXT(Precision, precision)  // "fp32", "bf16", "fp16"
+  ZERO_FLAG(double, loss_scale)            // of fp16; 0: dynamic
+  ZERO_FLAG(int64_t, initial_scale_power)
+  ZERO_FLAG(int64_t, loss_scale_window)
+  ZERO_FLAG(int64_t, hysteresis)
+  ZERO_FLAG(bool, consecutive_hysteresis)
+  ZERO_FLAG(double, min_loss_scale)
+  ZERO_FLAG(int64_t, max_consecutive_overflows)
+  ZERO_FLAG_OR_TEXT(NonfiniteGradients, nonfinite_gradients)  // "skip", "error", "apply"
+  ZERO_FLAG(double, gradient_clipping)                        // largest global 2-norm; 0: off
   ZERO_FLAG(int64_t, gradient_accumulation_steps)
   ZERO_FLAG(int64_t, train_batch_size)                // samples a step of all ranks
   ZERO_FLAG(int64_t, train_micro_batch_size_per_gpu)  // samples a backward of one rank
