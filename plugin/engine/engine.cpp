@@ -184,6 +184,7 @@ StepReport Engine::step() {
   }
   if (finite) {
     optimizer_->step(*gradients_, static_cast<float>(report.clip_coefficient));
+    report.update_kernel = optimizer_->kernels_run();
     ++steps_;
   } else {
     TORCH_WARN("LibZeRO: the gradient norm is ", report.gradient_norm,

@@ -216,6 +216,13 @@ void ShardedOptimizer::check_frozen() const {
   }
 }
 
+std::string ShardedOptimizer::kernels_run() const {
+  std::string names;
+  if (ran_on_cpu_) names.append(kernels::name_of(options_.isa));
+  if (ran_on_cuda_) names.append(ran_on_cpu_ ? "+cuda" : "cuda");
+  return names;
+}
+
 void ShardedOptimizer::step(Gradients& gradients, float scale) {
   TORCH_CHECK(
       optimizer_is_alive(),
@@ -231,6 +238,7 @@ void ShardedOptimizer::step(Gradients& gradients, float scale) {
     page->shard->page().freshen();
     follow_writes(*page);
   }
+  ran_on_cpu_ = ran_on_cuda_ = false;
   for (size_t i = 0; i < entries_.size(); ++i) {
     PageEntry& page = *entries_[i];
     const GradientPage& gradient = *gradients.pages()[i];
@@ -245,6 +253,7 @@ void ShardedOptimizer::step(Gradients& gradients, float scale) {
     }
     forget_whole(page);
     page.shard->update(options_.isa, pool_, gradients.shard(gradient), segments, scale);
+    (page.shard->device().is_cpu() ? ran_on_cpu_ : ran_on_cuda_) = true;
     outdate_graphs(page);
     publish(page);
   }

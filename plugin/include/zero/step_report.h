@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace zero {
 
@@ -12,6 +13,7 @@ struct StepReport {
   double gradient_norm =
       0.0;  // global 2-norm of the mean gradient before clipping; NaN when clipping is off
   double clip_coefficient = 1.0;  // what the gradients were multiplied with
+  std::string update_kernel;  // what ran the update: avx512, avx2 or portable, cuda, or "avx2+cuda"
 };
 
 }  // namespace zero
