@@ -28,6 +28,11 @@ Trainer& Trainer::on_step_begin(std::function<void(int64_t step)> callback) {
   return *this;
 }
 
+Trainer& Trainer::on_step_end(std::function<void(const StepReport&)> callback) {
+  callbacks_.on_step_end.push_back(std::move(callback));
+  return *this;
+}
+
 Trainer& Trainer::on_log(std::function<void(const StepInfo&)> callback) {
   callbacks_.on_log.push_back(std::move(callback));
   return *this;

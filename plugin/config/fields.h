@@ -35,9 +35,8 @@ struct Field {
       std::variant<Setting<bool> Config::*, Setting<int> Config::*, Setting<int64_t> Config::*,
                    Setting<double> Config::*, Setting<Precision> Config::*,
                    Setting<NumberType> Config::*, Setting<NonfiniteGradients> Config::*,
-                   Setting<DeviceChoice> Config::*,
-                   Setting<UpdateKernel> Config::*, Setting<std::string> Config::*,
-                   Setting<std::vector<double>> Config::*>;
+                   Setting<DeviceChoice> Config::*, Setting<UpdateKernel> Config::*,
+                   Setting<std::string> Config::*, Setting<std::vector<double>> Config::*>;
   std::string_view name;  // also the flat name in a file and the one on a command line
   Member member;
   Consumer consumer;

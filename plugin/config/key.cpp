@@ -25,7 +25,8 @@ void add_unique(std::vector<std::string>& names, std::string_view name) {
 
 void add_names(TableRow& row, const std::vector<std::string_view>& aliases) {
   const std::string path = row.path;
-  if (has_flat_name(path) && row.kind != KeyKind::kSection) add_unique(row.flat_names, last_name(path));
+  if (has_flat_name(path) && row.kind != KeyKind::kSection)
+    add_unique(row.flat_names, last_name(path));
   for (const std::string_view alias : aliases) {
     // A top-level key's other names stand at the top-level too.
     const bool whole = is_path(alias) || (!is_path(path) && row.setting == nullptr);

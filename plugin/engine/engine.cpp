@@ -4,7 +4,6 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/cuda.h>
 
-
 #include "plugin/engine/model_inventory.h"
 #include "plugin/engine/plan.h"
 

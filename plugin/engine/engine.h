@@ -80,10 +80,10 @@ class Engine {
   std::unique_ptr<ParameterPages> pages_;
   std::unique_ptr<ShardedOptimizer> optimizer_;
   std::unique_ptr<Gradients> gradients_;
-  std::unique_ptr<StepClock> clock_;  // null: nothing is measured
+  std::unique_ptr<StepClock> clock_;          // null: nothing is measured
   std::shared_ptr<Activations> activations_;  // empty: no activation flag is on
-  LossScaler scaler_;  // of the latest setup
-  at::Tensor loss_;    // of the latest strategy.backward(), for a message
+  LossScaler scaler_;                         // of the latest setup
+  at::Tensor loss_;                           // of the latest strategy.backward(), for a message
   int64_t steps_ = 0;
   int open_scopes_ = 0;  // of zero::GatheredParameters
   bool consulted_ = false;

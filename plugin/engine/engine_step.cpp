@@ -45,6 +45,7 @@ StepReport Engine::step() {
   if (report.applied) {
     report.update_calls =
         optimizer_->step(*gradients_, static_cast<float>(report.clip_coefficient));
+    report.update_kernel = optimizer_->kernels_run();
     ++steps_;
     world_->whereabouts().count_update();
   }

@@ -248,6 +248,13 @@ void ShardedOptimizer::check_frozen() const {
   }
 }
 
+std::string ShardedOptimizer::kernels_run() const {
+  std::string names;
+  if (ran_on_cpu_) names.append(kernels::name_of(options_.isa));
+  if (ran_on_cuda_) names.append(ran_on_cpu_ ? "+cuda" : "cuda");
+  return names;
+}
+
 int64_t ShardedOptimizer::step(Gradients& gradients, float scale) {
   TORCH_CHECK(
       optimizer_is_alive(),
@@ -264,6 +271,7 @@ int64_t ShardedOptimizer::step(Gradients& gradients, float scale) {
     follow_writes(*page);
   }
   int64_t calls = 0;
+  ran_on_cpu_ = ran_on_cuda_ = false;
   for (size_t i = 0; i < entries_.size(); ++i) {
     PageEntry& page = *entries_[i];
     const GradientPage& gradient = *gradients.pages()[i];
@@ -280,6 +288,7 @@ int64_t ShardedOptimizer::step(Gradients& gradients, float scale) {
     const auto pieces = in_calls(segments, options_.call_elements);
     page.shard->update(options_.isa, pool_, gradients.shard(gradient), pieces, scale);
     calls += static_cast<int64_t>(pieces.size());
+    (page.shard->device().is_cpu() ? ran_on_cpu_ : ran_on_cuda_) = true;
     outdate_graphs(page);
     publish(page);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace zero {
 
@@ -27,6 +28,7 @@ struct StepReport {
   double loss_scale = 1.0;        // of the next backward
   int64_t update_calls = 0;       // of the update's kernel, on this rank (sub_group_size)
   StepTimes times;
+  std::string update_kernel;  // what ran the update: avx512, avx2 or portable, cuda, or "avx2+cuda"
 };
 
 }  // namespace zero

@@ -82,8 +82,8 @@ class StrategyOptions {
   ZERO_FLAG(bool, profile_activations)
   ZERO_FLAG(double, activation_offload_ratio)               // 0 to 1
   ZERO_FLAG_OR_TEXT(int64_t, activation_offload_threshold)  // "256KiB"
-  ZERO_FLAG_OR_TEXT(Precision, precision)  // "fp32", "bf16", "fp16"
-  ZERO_FLAG(double, loss_scale)            // of fp16; 0: dynamic
+  ZERO_FLAG_OR_TEXT(Precision, precision)                   // "fp32", "bf16", "fp16"
+  ZERO_FLAG(double, loss_scale)                             // of fp16; 0: dynamic
   ZERO_FLAG(int64_t, initial_scale_power)
   ZERO_FLAG(int64_t, loss_scale_window)
   ZERO_FLAG(int64_t, hysteresis)
