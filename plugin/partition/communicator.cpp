@@ -262,7 +262,7 @@ void Communicator::all_to_all(const at::Tensor& out, const at::Tensor& in) {
   if (host_) {
     return run_on_host(out, in, [&](auto& to, auto& from) { host_->all_to_all(to, from); });
   }
-  run("all_to_all", in, [&] {
+  run("all_to_all", in, [&](const auto& finish) {
     at::Tensor to = bytes(out.view({-1}));
     at::Tensor from = bytes(in.view({-1}));
     if (!group_) {
