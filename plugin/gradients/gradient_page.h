@@ -66,6 +66,7 @@ class GradientPage final : public Page {
   ParameterPage& parameters_;
   std::vector<Parameter>
       entries_;              // as in layout().parameters; those of frozen parameters stay stale
+  int index_ = 0;            // in Gradients::pages()
   Buffer home_;              // fp32: the whole page, or this rank's shard
   bool holds_sums_ = false;  // some parameter's content is a sum
 

@@ -17,25 +17,38 @@ Gradients::Gradients(ParameterPages& pages, const GradientOptions& options, Buff
       reduce_(reduce),
       control_(control),
       pool_(pool),
-      reductions_(buffers.device()),
+      reductions_(options.beside_backward ? buffers.device() : at::Device(at::kCPU)),
       filled_(buffers.device()),
       deposited_(buffers.device()),
       subscription_(*this) {
-  const bool to_host_memory = options_.home == Place::kHost && buffers_.device().is_cuda();
+  const bool to_host_memory =
+      buffers_.device().is_cuda() &&
+      std::any_of(pages.all().begin(), pages.all().end(), [](const auto& page) {
+        return page->layout().trainable && page->optimizer_place() == Place::kHost;
+      });
   const bool sharded_at_once = options_.world_size > 1 && options_.stage >= 2;
   direct_ = !sharded_at_once && !(to_host_memory && options_.world_size == 1);
-  const Place home = direct_ && options_.world_size > 1 ? Place::kDevice : options_.home;
 
   int64_t largest = 0;
   for (const auto& page : pages.all()) {
     if (!page->layout().trainable) continue;
     pages_.push_back(std::make_unique<GradientPage>(*this, *page, buffers_.device()));
     GradientPage& gradient = *pages_.back();
+    gradient.index_ = static_cast<int>(pages_.size()) - 1;
+    for (size_t i = 0; i < page->layout().parameters.size(); ++i) {
+      by_parameter_.emplace(page->layout().parameters[i].parameter.tensor.unsafeGetTensorImpl(),
+                            std::pair(&gradient, i));
+    }
+    const Place home =
+        direct_ && options_.world_size > 1 ? Place::kDevice : page->optimizer_place();
+    some_on_host_ |= home == Place::kHost;
     const int64_t numel = direct_ ? page->layout().numel : page->layout().shard_numel;
     ledger.predict(MemoryClass::kGradientHome, home, numel * static_cast<int64_t>(sizeof(float)));
     gradient.home_ = buffers_.allocate(MemoryClass::kGradientHome, home, numel, at::kFloat);
     largest = std::max(largest, page->layout().numel);
   }
+  reduction_ =
+      std::make_unique<GradientReduction>(options_.reduction, reduce, largest, buffers_, ledger);
   allocate_norm_scratch();
   for (int i = static_cast<int>(pages_.size()) - 1; i >= 0; --i) order_.push_back(i);
   if (!direct_) {
@@ -52,6 +65,7 @@ Gradients::~Gradients() {
 
 void Gradients::begin() {
   begun_ = true;
+  unscale_ = 1.0 / running_scale();
   completions_.clear();
   next_ = 0;
   for (auto& page : pages_) {
@@ -82,29 +96,30 @@ void Gradients::arrived(GradientPage& page, size_t parameter, const at::Tensor& 
   }
   page.entries_[parameter].arrived = true;
   finished_ = false;
+  norm_.reset();
   if (++page.arrivals_ == page.expected_) {
-    completions_.push_back(
-        static_cast<int>(std::find_if(pages_.begin(), pages_.end(),
-                                      [&](const auto& other) { return other.get() == &page; }) -
-                         pages_.begin()));
+    completions_.push_back(page.index_);
     if (!direct()) reduce_complete_pages();
   }
 }
 
+// Sums are of unscaled gradients, in fp32: whatever the scale of each backward, what is read,
+// clipped and added up is the gradient of the user's own loss.
 void Gradients::add_to_home(GradientPage& page, size_t parameter, const at::Tensor& gradient) {
   auto& entry = page.entries_[parameter];
   at::Tensor sum = page.shaped(page.home_.tensor, parameter);
   if (entry.content == GradientPage::Content::kSum) {
-    sum.add_(gradient);
+    sum.add_(gradient, unscale_);
   } else {
     sum.copy_(gradient);
+    if (unscale_ != 1.0) sum.mul_(unscale_);
   }
   entry.content = GradientPage::Content::kSum;
 }
 
 void Gradients::add_to_bucket(GradientPage& page, size_t parameter, const at::Tensor& gradient) {
   if (page.bucket_ == nullptr) page.bucket_ = &buckets_->take();
-  page.shaped(page.bucket_->memory.tensor, parameter).add_(gradient);
+  page.shaped(page.bucket_->memory.tensor, parameter).add_(gradient, unscale_);
 }
 
 void Gradients::reduce_complete_pages() {
@@ -126,10 +141,8 @@ void Gradients::reduce(GradientPage& page) {
     filled_.wait();
     at::Tensor whole = page.bucket_->memory.tensor.narrow(0, 0, page.layout().numel);
     at::Tensor own = own_part(page, whole);
-    if (options_.world_size > 1) {
-      reduce_.reduce_scatter(own, whole);
-      own.mul_(1.0 / options_.world_size);
-    }
+    reduction_->mean_of_part(whole, own);
+    if (options_.world_size > 1 && options_.beside_backward) ++side_reductions_;
     deposit(page, own);
     deposited_.record();
     page.bucket_->drained.record();
@@ -185,7 +198,16 @@ void Gradients::zero_stale(GradientPage& page) {
   }
 }
 
+void Gradients::backward_begins() {
+  if (options_.on_pass) options_.on_pass(/*begins=*/true);
+}
+
 void Gradients::backward_ends(bool completed) {
+  end_pass(completed);
+  if (completed && options_.on_pass) options_.on_pass(/*begins=*/false);
+}
+
+void Gradients::end_pass(bool completed) {
   at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   if (!begun_) return;  // another model's
@@ -275,24 +297,40 @@ void Gradients::finish() {
 void Gradients::finish_locked() {
   if (!finished_ && !direct()) {
     deposited_.wait();
-    if (options_.home == Place::kHost) deposited_.synchronize();
+    if (some_on_host_) deposited_.synchronize();
   }
   for (auto& page : pages_) zero_stale(*page);
   if (std::exchange(finished_, true) || !direct() || options_.world_size == 1) return;
-  for (auto& page : pages_) {
-    at::Tensor whole = page->home_.tensor;
-    at::Tensor own = own_part(*page, whole);
-    if (options_.shard.count == 1) {
-      reduce_.all_reduce(whole);
-    } else {
-      reduce_.reduce_scatter(own, whole);
-    }
-    own.mul_(1.0 / options_.world_size);
-    for (auto& entry : page->entries_) {
-      if (entry.present) entry.content = GradientPage::Content::kSum;
-    }
-  }
+  reduce_homes();
   reduced_ = true;
+}
+
+void Gradients::reduce_homes() {
+  filled_.record();
+  {
+    const auto on_reductions = reductions_.enter();
+    filled_.wait();
+    for (auto& page : pages_) {
+      const at::Tensor whole = page->home_.tensor;
+      if (options_.shard.count == 1) {
+        reduction_->mean(whole);
+      } else {
+        reduction_->mean_of_part(whole, own_part(*page, whole));
+      }
+      if (options_.beside_backward) ++side_reductions_;
+      for (auto& entry : page->entries_) {
+        if (entry.present) entry.content = GradientPage::Content::kSum;
+      }
+    }
+    deposited_.record();
+  }
+  deposited_.wait();
+}
+
+TrafficCounters Gradients::traffic() const {
+  TrafficCounters traffic = reduction_->traffic();
+  traffic.side_reductions = side_reductions_;
+  return traffic;
 }
 
 // The mean goes back into a sum whose next mean is right: below stage 1 every rank holds it and

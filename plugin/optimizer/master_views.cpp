@@ -19,8 +19,8 @@ MasterView::MasterView(MasterShard& shard, MasterRange range, const std::string&
 
 void MasterView::pin(Access access) {
   at::NoGradGuard no_grad;
+  if (!values_.defined() || access == Access::kWrite) hooks_.before_use(access);
   if (!values_.defined()) {
-    hooks_.before_use();
     values_ = shard_.read(range_);
     storage_.bind(values_.data_ptr());
   }
@@ -57,6 +57,7 @@ at::Tensor MasterGradient::reduced() const {
 void MasterGradient::pin(Access access) {
   at::NoGradGuard no_grad;
   if (!values_.defined()) {
+    gradients_.optimizer_steps();
     gradients_.finish();
     values_ = reduced().to(device_);
     storage_.bind(values_.data_ptr());
@@ -68,7 +69,10 @@ void MasterGradient::pin(Access access) {
 void MasterGradient::unpin() noexcept {
   if (--pins_ > 0) return;
   at::NoGradGuard no_grad;
-  if (written_ && values_.device() != gradients_.shard(page_).device()) reduced().copy_(values_);
+  if (written_) {
+    if (values_.device() != gradients_.shard(page_).device()) reduced().copy_(values_);
+    gradients_.written();
+  }
   written_ = false;
   storage_.release();
   values_.reset();

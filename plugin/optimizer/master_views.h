@@ -18,9 +18,9 @@ namespace zero {
 class MasterView final : public Page {
  public:
   struct Hooks {
-    std::function<void()> before_use;    // an operator is about to read or write the master
-    std::function<void()> before_write;  // all that it needs is there, and it will write
-    std::function<void()> on_written;    // it has written
+    std::function<void(Access)> before_use;  // an operator is about to read or write the master
+    std::function<void()> before_write;      // all that it needs is there, and it will write
+    std::function<void()> on_written;        // it has written
   };
   MasterView(MasterShard& shard, MasterRange range, const std::string& name, Hooks hooks);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/optimizer/sharded_optimizer.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "plugin/gradients/gradient_slot.h"
@@ -21,6 +22,29 @@ std::unordered_map<const c10::TensorImpl*, size_t> groups_of(
   return groups;
 }
 
+using Segments = std::vector<kernels::Segment>;
+
+// The segments of each call, of at most `limit` elements together; 0: a segment a call.
+std::vector<Segments> in_calls(const Segments& segments, int64_t limit) {
+  std::vector<Segments> calls;
+  int64_t room = 0;
+  for (kernels::Segment segment : segments) {
+    while (segment.length > 0) {
+      if (room == 0) {
+        calls.emplace_back();
+        room = limit == 0 ? segment.length : limit;
+      }
+      kernels::Segment piece = segment;
+      piece.length = std::min(segment.length, room);
+      calls.back().push_back(piece);
+      segment.begin += piece.length;
+      segment.length -= piece.length;
+      room -= piece.length;
+    }
+  }
+  return calls;
+}
+
 }  // namespace
 
 ShardedOptimizer::ShardedOptimizer(torch::optim::Optimizer& optimizer, ParameterPages& pages,
@@ -38,7 +62,7 @@ ShardedOptimizer::ShardedOptimizer(torch::optim::Optimizer& optimizer, Parameter
     auto entry = std::make_unique<PageEntry>();
     entry->shard = std::make_unique<MasterShard>(*page, options.shard,
                                                  page->permanent() ? Place::kDevice : options.home,
-                                                 options.masters, needs, buffers, ledger);
+                                                 page->optimizer_place(), needs, buffers, ledger);
     for (const auto& range : entry->shard->ranges()) {
       Entry parameter;
       parameter.range = range;
@@ -98,7 +122,10 @@ void ShardedOptimizer::connect(Gradients& gradients) {
     for (auto& entry : page.entries) {
       const auto& parameter = parameter_of(page, entry);
       MasterView::Hooks hooks;
-      hooks.before_use = [this, &page] { follow_writes(page); };
+      hooks.before_use = [this, &page, &gradients](Access access) {
+        if (access == Access::kWrite) gradients.optimizer_steps();
+        follow_writes(page);
+      };
       hooks.before_write = [this] { pages_.before_update(); };
       hooks.on_written = [this, &page] { outdate(page); };
       entry.view =
@@ -221,7 +248,14 @@ void ShardedOptimizer::check_frozen() const {
   }
 }
 
-void ShardedOptimizer::step(Gradients& gradients, float scale) {
+std::string ShardedOptimizer::kernels_run() const {
+  std::string names;
+  if (ran_on_cpu_) names.append(kernels::name_of(options_.isa));
+  if (ran_on_cuda_) names.append(ran_on_cpu_ ? "+cuda" : "cuda");
+  return names;
+}
+
+int64_t ShardedOptimizer::step(Gradients& gradients, float scale) {
   TORCH_CHECK(
       optimizer_is_alive(),
       "LibZeRO: the optimizer that was given to setup is gone, or its groups were replaced. "
@@ -236,6 +270,8 @@ void ShardedOptimizer::step(Gradients& gradients, float scale) {
   for (auto& page : entries_) {
     follow_writes(*page);
   }
+  int64_t calls = 0;
+  ran_on_cpu_ = ran_on_cuda_ = false;
   for (size_t i = 0; i < entries_.size(); ++i) {
     PageEntry& page = *entries_[i];
     const GradientPage& gradient = *gradients.pages()[i];
@@ -249,10 +285,14 @@ void ShardedOptimizer::step(Gradients& gradients, float scale) {
                      page.shard->state(entry.range), segment);
     }
     forget_whole(page);
-    page.shard->update(options_.isa, pool_, gradients.shard(gradient), segments, scale);
+    const auto pieces = in_calls(segments, options_.call_elements);
+    page.shard->update(options_.isa, pool_, gradients.shard(gradient), pieces, scale);
+    calls += static_cast<int64_t>(pieces.size());
+    (page.shard->device().is_cpu() ? ran_on_cpu_ : ran_on_cuda_) = true;
     outdate_graphs(page);
     publish(page);
   }
+  return calls;
 }
 
 }  // namespace zero

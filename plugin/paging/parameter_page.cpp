@@ -69,10 +69,11 @@ void ParameterPage::reclaim() {
     const ParameterSlice& slice = layout_.parameters[i];
     if (holds(slice)) continue;
     const at::Tensor& parameter = slice.parameter.tensor;
-    // A load writes another dtype's bytes under a tensor that keeps its own: twice as many bytes as
-    // it can be.
+    // A load writes fp32 bytes under a 16-bit tensor that keeps its dtype: twice as many bytes as it
+    // can be.
     const auto dense = static_cast<size_t>(slice.numel) * parameter.element_size();
-    const bool foreign_bytes = layout_.dtype == at::kBFloat16 && parameter.storage_offset() == 0 &&
+    const bool foreign_bytes = c10::elementSize(layout_.dtype) == 2 &&
+                               parameter.storage_offset() == 0 &&
                                parameter.storage().nbytes() == 2 * dense;
     TORCH_CHECK(
         parameter.sizes() == slice.sizes && parameter.scalar_type() == layout_.dtype &&

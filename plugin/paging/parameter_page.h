@@ -34,6 +34,8 @@ class ParameterPage final : public Page {
   int id() const { return id_; }
   const PageLayout& layout() const { return layout_; }
   bool permanent() const { return permanent_; }
+  // Where the master weights, the optimizer's state and the reduced gradients of this page lie.
+  Place optimizer_place() const { return optimizer_place_; }
   // This rank's shard of the compute weights; a part of whole() when the page is permanent.
   const at::Tensor& home() const { return home_; }
   // The whole page while it is resident, else undefined.
@@ -74,6 +76,7 @@ class ParameterPage final : public Page {
   const int id_;
   PageLayout layout_;
   const bool permanent_;
+  Place optimizer_place_ = Place::kDevice;
   ParameterPages& owner_;
   Residency* residency_ = nullptr;
   std::vector<std::unique_ptr<PagedStorage>> storages_;

@@ -36,6 +36,8 @@ ParameterPages::ParameterPages(const std::vector<NamedParameter>& parameters,
       by_parameter_.emplace(slice.parameter.tensor.unsafeGetTensorImpl(), pages_.back().get());
   }
   predict(ledger);
+  place_optimizer();
+  make_weight_gather(ledger);
   ledger.add_live_parameters(permanent_bytes());
   if (const int64_t budget = choose_budget(); budget > 0) {
     ledger.predict(MemoryClass::kParameterSlots, Place::kDevice, budget);
@@ -77,6 +79,31 @@ void ParameterPages::predict(Ledger& ledger) const {
   }
 }
 
+void ParameterPages::place_optimizer() {
+  int64_t total = 0;
+  for (const auto& page : pages_) total += page->layout().trainable ? page->layout().numel : 0;
+  auto on_device =
+      static_cast<int64_t>((1.0 - options_.offloaded_optimizer) * static_cast<double>(total));
+  for (const auto& page : pages_) {
+    if (!page->layout().trainable) continue;
+    on_device -= page->layout().numel;
+    if (on_device < 0) page->optimizer_place_ = Place::kHost;
+  }
+}
+
+void ParameterPages::make_weight_gather(Ledger& ledger) {
+  if (options_.shard.count == 1) return;
+  int64_t largest = 0;
+  size_t element = 1;
+  for (const auto& page : pages_) {
+    if (!page->permanent() || !page->layout().trainable) continue;
+    largest = std::max(largest, page->layout().numel);
+    element = std::max(element, c10::elementSize(page->layout().dtype));
+  }
+  weight_gather_ = std::make_unique<WeightGather>(options_.weight_gather, gather_, largest,
+                                                  static_cast<int64_t>(element), buffers_, ledger);
+}
+
 ParameterPage* ParameterPages::page_of(const at::Tensor& parameter) const {
   const auto found = by_parameter_.find(parameter.unsafeGetTensorImpl());
   return found == by_parameter_.end() ? nullptr : found->second;
@@ -109,7 +136,8 @@ int64_t ParameterPages::choose_budget() const {
 // The whole page in the parameters' original precision, on the device.
 at::Tensor ParameterPages::exact_values(const ParameterPage& page) const {
   const auto& layout = page.layout();
-  const auto exact = layout.dtype == at::kBFloat16 ? at::kFloat : layout.dtype;
+  const bool lowered = layout.dtype == at::kBFloat16 || layout.dtype == at::kHalf;
+  const auto exact = lowered ? at::kFloat : layout.dtype;
   const at::Tensor whole =
       at::zeros({layout.numel}, at::TensorOptions().dtype(exact).device(buffers_.device()));
   for (const auto& storage : layout.storages) {
@@ -148,7 +176,7 @@ void ParameterPages::adopt(const std::function<void(ParameterPage&, const at::Te
 }
 
 void ParameterPages::refresh(ParameterPage& page) {
-  if (page.permanent() && options_.shard.count > 1) gather_.all_gather(page.whole_, page.home_);
+  if (page.permanent() && weight_gather_) weight_gather_->complete(page.whole_);
 }
 
 void ParameterPages::freshen() {

@@ -11,6 +11,7 @@
 
 #include "plugin/paging/parameter_page.h"
 #include "plugin/paging/residency.h"
+#include "plugin/paging/weight_gather.h"
 #include "plugin/partition/world.h"
 #include "zero/engine_config.h"
 
@@ -33,6 +34,8 @@ struct PagingOptions {
   int64_t stays_in_all = kNoLimit;
   bool whole_pages_stay = true;  // below stage 3, or one rank without parameter offload
   Place home = Place::kDevice;
+  double offloaded_optimizer = 0.0;  // part of the optimizer that lies in host memory
+  WeightGatherOptions weight_gather;
   ShardPlace shard;
   std::optional<at::ScalarType> compute_dtype;
 };
@@ -73,11 +76,18 @@ class ParameterPages {
   ParameterPage* page_of(const at::Tensor& parameter) const;
   // Bytes of the whole pages that stay.
   int64_t permanent_bytes() const;
+  // Between ranks, for the pages that stay whole.
+  TrafficCounters traffic() const {
+    return weight_gather_ ? weight_gather_->traffic() : TrafficCounters();
+  }
   // Null when all whole pages stay.
   Residency* residency() { return residency_.get(); }
 
  private:
   void predict(Ledger& ledger) const;
+  // The first pages keep their part of the optimizer on the device.
+  void place_optimizer();
+  void make_weight_gather(Ledger& ledger);
   at::Tensor exact_values(const ParameterPage& page) const;
   int64_t choose_budget() const;
 
@@ -88,6 +98,7 @@ class ParameterPages {
   std::vector<std::unique_ptr<ParameterPage>> pages_;
   std::unordered_map<const c10::TensorImpl*, ParameterPage*> by_parameter_;
   std::unique_ptr<Residency> residency_;
+  std::unique_ptr<WeightGather> weight_gather_;  // null where pages are not sharded
   friend class ParameterPage;
   std::mutex freshen_mutex_;
   std::atomic<int> stale_{0};  // pages

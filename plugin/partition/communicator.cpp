@@ -250,6 +250,32 @@ void Communicator::all_reduce(const at::Tensor& t) {
   });
 }
 
+void Communicator::all_to_all(const at::Tensor& out, const at::Tensor& in) {
+  check("all_to_all", out);
+  check("all_to_all", in);
+  TORCH_CHECK(out.scalar_type() == in.scalar_type() && out.numel() == in.numel() &&
+                  in.numel() % options_.world_size == 0,
+              "zero: all_to_all on communicator '", options_.name, "' of ", options_.world_size,
+              " ranks: ", in.numel(), " ", in.scalar_type(), " cannot be exchanged for ",
+              out.numel(), " ", out.scalar_type(), ". Pad both to a multiple of the ranks.");
+  if (in.numel() == 0) return;
+  if (host_) {
+    return run_on_host(out, in, [&](auto& to, auto& from) { host_->all_to_all(to, from); });
+  }
+  run("all_to_all", in, [&](const auto& finish) {
+    at::Tensor to = bytes(out.view({-1}));
+    at::Tensor from = bytes(in.view({-1}));
+    if (!group_) {
+      to.copy_(from);
+      return;
+    }
+    std::vector<int64_t> equal;
+    c10d::AllToAllOptions on_this_stream;
+    on_this_stream.asyncOp = false;
+    finish(group_->backend->alltoall_base(to, from, equal, equal, on_this_stream));
+  });
+}
+
 void Communicator::broadcast(const at::Tensor& t, int root) {
   check("broadcast", t);
   TORCH_CHECK(root >= 0 && root < options_.world_size, "zero: broadcast from rank ", root,

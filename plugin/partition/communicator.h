@@ -55,6 +55,9 @@ class Communicator {
   void reduce_scatter(const at::Tensor& out, const at::Tensor& in);
   // Sum in place, fp32 or fp64. The result has the same bits on every rank.
   void all_reduce(const at::Tensor& t);
+  // Any dtype. out, in: [world_size * n], apart from each other. Part r of `in` goes to rank r; part r
+  // of `out` has come from it.
+  void all_to_all(const at::Tensor& out, const at::Tensor& in);
   // Any dtype.
   void broadcast(const at::Tensor& t, int root);
 

@@ -69,6 +69,7 @@ class Process {
   }
 
   std::shared_ptr<World> join(at::DeviceType type);
+  std::shared_ptr<Communicator> neighbours(at::Device device, int size);
   void close();
 
  private:
@@ -86,6 +87,7 @@ class Process {
   std::shared_ptr<Whereabouts> whereabouts_;
   std::unique_ptr<Control> control_;
   std::map<at::DeviceType, std::shared_ptr<World>> worlds_;
+  std::map<std::pair<at::DeviceType, int>, std::shared_ptr<Communicator>> neighbours_;  // by size
 };
 
 CommunicatorOptions Process::options(const std::string& name, at::Device device) const {
@@ -169,6 +171,24 @@ std::shared_ptr<World> Process::join(at::DeviceType type) {
   return worlds_[type] = world;
 }
 
+std::shared_ptr<Communicator> Process::neighbours(at::Device device, int size) {
+  TORCH_CHECK(size >= 1 && place_.world_size % size == 0, "LibZeRO: ", place_.world_size,
+              place_.world_size == 1 ? " rank" : " ranks", " cannot be divided into groups of ",
+              size, ". Start a multiple of ", size, " ranks, or make the groups smaller.");
+  const std::lock_guard lock(mutex_);
+  auto& group = neighbours_[{device.type(), size}];
+  if (group) return group;
+  const int place = place_.rank % size;
+  std::string name = c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+  name.append("/neighbours ").append(std::to_string(place_.rank - place)).append(" to ");
+  name.append(std::to_string(place_.rank - place + size - 1));
+  CommunicatorOptions options = this->options(name, device);
+  options.rank = place;
+  options.world_size = size;
+  group = together([&] { return std::make_shared<Communicator>(options, store_); });
+  return group;
+}
+
 void Process::close() {
   const std::lock_guard lock(mutex_);
   whereabouts_->leave();
@@ -195,6 +215,7 @@ void Process::close() {
       world->reduce().close(all_leave);
       if (world->rounds() != nullptr) world->rounds()->close(all_leave);
     }
+    for (const auto& [key, group] : neighbours_) group->close(all_leave);
     control_->close(all_leave);
   } catch (const std::exception& error) {
     TORCH_WARN("zero: closing the connections failed: ", error.what());
@@ -214,5 +235,9 @@ World::World(int local_rank, const CommunicatorOptions& gather, const Communicat
 }
 
 std::shared_ptr<World> World::join(at::DeviceType type) { return Process::get().join(type); }
+
+std::shared_ptr<Communicator> World::neighbours(int size) {
+  return Process::get().neighbours(device(), size);
+}
 
 }  // namespace zero

@@ -33,6 +33,10 @@ class World {
   Communicator& gather() { return gather_; }
   // Everything else, in the order of the program. It does not queue behind gathers.
   Communicator& reduce() { return reduce_; }
+  // A communicator over `size` consecutive ranks, this one among them: 0 to size - 1, size to
+  // 2 * size - 1, ... Every rank asks. The same one for the same size. Throws where the ranks
+  // cannot be divided so.
+  std::shared_ptr<Communicator> neighbours(int size);
   Rounds* rounds() { return rounds_.get(); }  // nullptr with one rank
   Control& control() { return control_; }     // one for all kinds of device
   Whereabouts& whereabouts() { return *whereabouts_; }
