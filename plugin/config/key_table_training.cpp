@@ -26,7 +26,7 @@ std::span<const Key> training_keys() {
       {.path = "fp16.auto_cast",
        .kind = K::kOutside,
        .type = V::kSwitch,
-       .says = "inputs are cast by the program; do that, and set it to false"},
+       .says = "inputs are cast by the program, not by the engine"},
       {.path = "fp16.fp16_master_weights_and_grads",
        .kind = K::kOutside,
        .type = V::kSwitch,
