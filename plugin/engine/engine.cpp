@@ -101,6 +101,8 @@ void Engine::setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer)
   pages_->adopt([&](ParameterPage& page, const at::Tensor& exact_shard) {
     if (optimizer_) optimizer_->initialize(page, exact_shard);
   });
+  model_ = model.weak_from_this();
+  known_ = impls_of(model);
   if (optimizer_) connect();
 }
 

@@ -7,6 +7,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <memory>
+#include <unordered_set>
 #include <vector>
 
 #include "plugin/activations/activations.h"
@@ -78,6 +79,8 @@ class Engine {
   std::unique_ptr<Buffers> buffers_;
   std::unique_ptr<kernels::ThreadPool> pool_;
   std::unique_ptr<ParameterPages> pages_;
+  std::weak_ptr<torch::nn::Module> model_;  // empty for a model on the stack
+  std::unordered_set<const c10::TensorImpl*> known_;
   std::unique_ptr<ShardedOptimizer> optimizer_;
   std::unique_ptr<Gradients> gradients_;
   std::unique_ptr<StepClock> clock_;          // null: nothing is measured

@@ -12,8 +12,6 @@ namespace zero {
 
 namespace {
 
-using ImplSet = std::unordered_set<const c10::TensorImpl*>;
-
 ImplSet parameters_of(const torch::optim::Optimizer& optimizer) {
   ImplSet parameters;
   for (const auto& group : optimizer.param_groups()) {
@@ -82,13 +80,32 @@ std::vector<NamedParameter> inventory(const torch::nn::Module& model,
       parameters[found->second].name += " = " + item.key();
     }
   }
-  TORCH_CHECK(
-      !parameters.empty(),
-      "LibZeRO: the model has no registered parameter. Register submodules with "
-      "register_module and parameters with register_parameter in the module's constructor.");
+  const std::string held =
+      optimizer == nullptr
+          ? "."
+          : ", and the optimizer holds " + std::to_string(optimized.size()) + " tensors.";
+  TORCH_CHECK(!parameters.empty(), "LibZeRO: 0 parameters are registered in the model's ",
+              model.modules().size(), " modules", held,
+              " Register submodules with register_module and parameters with register_parameter in "
+              "the module's constructor.");
   if (optimizer != nullptr) check_owned(*optimizer, owned);
   check_storages(parameters);
   return parameters;
+}
+
+void require_known(const torch::nn::Module& model, const ImplSet& known) {
+  for (const auto& item : model.named_parameters(/*recurse=*/true)) {
+    TORCH_CHECK(known.count(item.value().unsafeGetTensorImpl()) > 0, "LibZeRO: parameter '",
+                item.key(),
+                "' was registered or replaced after setup, so nothing would update it. Call "
+                "teardown(), then setup() with an optimizer over model->parameters().");
+  }
+}
+
+ImplSet impls_of(const torch::nn::Module& model) {
+  ImplSet impls;
+  for (const auto& parameter : model.parameters()) impls.insert(parameter.unsafeGetTensorImpl());
+  return impls;
 }
 
 std::string signature(const std::vector<NamedParameter>& parameters) {

@@ -6,6 +6,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "plugin/paging/page_layout.h"
@@ -17,6 +18,12 @@ namespace zero {
 // parameter of the model.
 std::vector<NamedParameter> inventory(const torch::nn::Module& model,
                                       const torch::optim::Optimizer* optimizer);
+
+using ImplSet = std::unordered_set<const c10::TensorImpl*>;
+// The tensors that are the model's parameters.
+ImplSet impls_of(const torch::nn::Module& model);
+// Throws with the name of a parameter of the model that is none of `known`.
+void require_known(const torch::nn::Module& model, const ImplSet& known);
 
 // Names, shapes, dtypes and trainability, a line each: equal on ranks that hold the same model.
 std::string signature(const std::vector<NamedParameter>& parameters);

@@ -33,6 +33,8 @@ class MasterShard {
   ParameterPage& page() const { return page_; }
   const std::vector<MasterRange>& ranges() const { return ranges_; }
   at::Device device() const { return device_; }
+  // What is written into the master is in the page's home at once.
+  bool writes_home() const { return is_home_ && !rounded(); }
 
   // Starts from the parameters' values in their original precision.
   void initialize(const at::Tensor& exact_shard);
@@ -69,7 +71,7 @@ class MasterShard {
   kernels::Buffers kernel_buffers(const at::Tensor& gradient) const;
 
   ParameterPage& page_;
-  bool is_home_;  // the compute weights of the master are the page's home
+  bool is_home_;
   at::Device device_;
   std::vector<MasterRange> ranges_;
   Buffer own_;                          // compute weights, when the home lies elsewhere

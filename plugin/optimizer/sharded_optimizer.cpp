@@ -122,8 +122,9 @@ void ShardedOptimizer::connect(Gradients& gradients) {
     for (auto& entry : page.entries) {
       const auto& parameter = parameter_of(page, entry);
       MasterView::Hooks hooks;
-      hooks.before_use = [this, &page, &gradients](Access access) {
+      hooks.before_use = [this, &page, &gradients, index = entry.range.parameter](Access access) {
         if (access == Access::kWrite) gradients.optimizer_steps();
+        if (!page.shard->page().holds(index)) page.shard->page().reclaim();
         follow_writes(page);
       };
       hooks.before_write = [this] { pages_.before_update(); };
@@ -208,10 +209,13 @@ void ShardedOptimizer::outdate(PageEntry& page) {
   plain_step_seen_ = true;
   if (page.shard->page().stale()) return;
   outdate_graphs(page);
-  page.shard->page().mark_stale([this, &page] {
-    forget_whole(page);
-    publish(page);
-  });
+  const bool whole_is_new = page.shard->writes_home() && options_.shard.count == 1;
+  page.shard->page().mark_stale(
+      [this, &page] {
+        forget_whole(page);
+        publish(page);
+      },
+      whole_is_new ? ParameterPage::Bytes::kNew : ParameterPage::Bytes::kOld);
 }
 
 // As after an optimizer of LibTorch, a graph that saved the old values must not be used again.

@@ -38,7 +38,7 @@ TEST(Refusals, AnOptimizerThatHasStepped) {
 TEST(Refusals, AModelWithoutParameters) {
   torch::nn::Sequential model{torch::nn::ReLU()};
   Strategy strategy(StrategyOptions().device("cpu"));
-  EXPECT_THAT(error_of([&] { strategy.setup(*model); }), HasSubstr("no registered parameter"));
+  EXPECT_THAT(error_of([&] { strategy.setup(*model); }), HasSubstr("0 parameters are registered"));
 }
 
 TEST(Refusals, ASecondSetupAndAStepWithoutSetup) {
