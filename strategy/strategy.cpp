@@ -47,7 +47,7 @@ void Strategy::end() noexcept {
     TORCH_WARN("LibZeRO: an exception ends this strategy; the model's parameters end with it.");
   } else {
     try {
-      engine_->teardown();
+      engine_->teardown(/*keep_state=*/false);
     } catch (const c10::Error& problem) {
       TORCH_WARN("LibZeRO: the model could not be put back when its strategy ended: ",
                  problem.what_without_backtrace());
@@ -71,13 +71,21 @@ const EngineConfig& Strategy::engine_config() const {
 std::string Strategy::forwarded() const { return forwarded_report(engine_config()); }
 
 void Strategy::setup(torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
-  engine().setup(model, &optimizer);
+  engine().setup({&model}, {&optimizer});
 }
-void Strategy::setup(torch::nn::Module& model) { engine().setup(model, nullptr); }
+void Strategy::setup(const std::vector<torch::nn::Module*>& models,
+                     const std::vector<torch::optim::Optimizer*>& optimizers) {
+  engine().setup(models, optimizers);
+}
+void Strategy::setup(torch::nn::Module& model) { engine().setup({&model}, {}); }
 
 void Strategy::backward(const at::Tensor& loss) { loss.backward(); }
 StepReport Strategy::step() { return engine().step(); }
-double Strategy::clip_grad_norm_(double max_norm) { return engine().clip_grad_norm_(max_norm); }
+StepReport Strategy::step(torch::optim::Optimizer& optimizer) { return engine().step(&optimizer); }
+double Strategy::clip_grad_norm_(double max_norm, double norm_type) {
+  return engine().clip_grad_norm_(max_norm, norm_type);
+}
+void Strategy::clip_grad_value_(double clip_value) { engine().clip_grad_value_(clip_value); }
 void Strategy::zero_grad() { engine().zero_grad(); }
 at::Tensor Strategy::gradient(const at::Tensor& parameter) const {
   return engine().gradient(parameter);
@@ -90,7 +98,7 @@ bool Strategy::any(bool here) const {
   return engine().world().control().any({here ? uint8_t{1} : uint8_t{0}}).front() != 0;
 }
 MemoryReport Strategy::memory_report() const { return engine().memory_report(); }
-void Strategy::teardown() { engine().teardown(); }
+void Strategy::teardown() { engine().teardown(/*keep_state=*/true); }
 
 struct GatheredParameters::Scope {
   Engine& engine;

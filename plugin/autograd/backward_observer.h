@@ -16,6 +16,9 @@ void install_observed_engine();
 
 class BackwardListener {
  public:
+  // Before the first gradient of a pass, on the thread that starts it. May throw: then that pass
+  // fails.
+  virtual void backward_begins() = 0;
   // After the last gradient of a pass, also of one in which the listener had no part. `completed`
   // is false when it ended by an exception; then this must not throw.
   virtual void backward_ends(bool completed) = 0;
@@ -30,6 +33,9 @@ class BackwardSubscription {
   ~BackwardSubscription();
   BackwardSubscription(const BackwardSubscription&) = delete;
   BackwardSubscription& operator=(const BackwardSubscription&) = delete;
+
+  // Nobody else listens.
+  bool alone() const;
 
  private:
   BackwardListener& listener_;

@@ -12,9 +12,9 @@ namespace {
 // compiling; the new count then stops the table below until the table has it too.
 auto members(EngineConfig& c) {
   auto& [a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20,
-         a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33] = c;
+         a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34] = c;
   return std::tie(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18,
-                  a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33);
+                  a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34);
 }
 auto members(TrainerSettings& s) {
   auto& [a1, a2, a3] = s;
@@ -219,6 +219,12 @@ std::span<const Field<EngineConfig>> fields_of(const EngineConfig*) {
        .help = "times of forward, backward, reduction and update in each StepReport; the host "
                "waits for the device to take them",
        .acts_when = kWithStep},
+      {.name = "zero_allow_untested_optimizer",
+       .member = &E::zero_allow_untested_optimizer,
+       .consumer = Consumer::kOptimizer,
+       .help = "take any optimizer that updates each element by itself; its own step runs",
+       .aliases = {"allow_untested_optimizer"},
+       .acts_when = kWithGradients},
       {.name = "device",
        .member = &E::device,
        .consumer = Consumer::kPartition,

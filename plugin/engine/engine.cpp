@@ -4,6 +4,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/cuda.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -62,11 +63,11 @@ at::Device Engine::device() { return world().device(); }
 Engine::~Engine() = default;
 
 void Engine::agree(const std::vector<NamedParameter>& parameters,
-                   const torch::optim::Optimizer* optimizer) {
+                   const std::vector<torch::optim::Optimizer*>& optimizers) {
   Control& control = world().control();
   control.agree("flags", flags_text(config_));
   control.agree("model", signature(parameters));
-  control.agree("optimizer", optimizer != nullptr ? signature(*optimizer) : "none");
+  control.agree("optimizer", signature(optimizers));
 }
 
 void Engine::move_buffers(torch::nn::Module& model) {
@@ -81,21 +82,25 @@ void Engine::move_buffers(torch::nn::Module& model) {
   }
 }
 
-void Engine::setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer) {
-  TORCH_CHECK(!pages_, "LibZeRO: setup was called before on this strategy. Call teardown() first.");
+void Engine::setup(const std::vector<torch::nn::Module*>& models,
+                   const std::vector<torch::optim::Optimizer*>& optimizers) {
   const c10::InferenceMode normal(false);
   world();
   std::vector<NamedParameter> parameters;
   std::optional<std::string> error;
+  if (pages_) {
+    exchange_optimizers(models, optimizers);
+    return;
+  }
   try {
-    parameters = inventory(model, optimizer);
-    make_rooms(parameters, optimizer);
+    parameters = inventory(models, optimizers);
+    make_rooms(parameters, optimizers);
   } catch (const c10::Error& problem) {
     error = problem.what_without_backtrace();
   }
   try {
     world_->control().raise_together(error);
-    agree(parameters, optimizer);
+    agree(parameters, optimizers);
   } catch (...) {
     drop_rooms();  // the model has not been touched
     throw;
@@ -105,16 +110,16 @@ void Engine::setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer)
   TORCH_INTERNAL_ASSERT(!config_.cpu_checkpointing.read(Consumer::kActivations) &&
                         !config_.partition_activations.read(Consumer::kActivations));
   for (auto& parameter : parameters) at::Tensor(parameter.tensor).mutable_grad().reset();
-  move_buffers(model);
+  for (auto* model : models) move_buffers(*model);
   pages_->adopt([&](ParameterPage& page, const at::Tensor& exact_shard) {
-    if (optimizer_) optimizer_->initialize(page, exact_shard);
+    if (optimizers_) optimizers_->initialize(page, exact_shard);
   });
-  if (optimizer_) connect();
+  if (optimizers_) connect();
 }
 
 // Plans and allocates; throws when model, optimizer and flags do not fit together.
 void Engine::make_rooms(const std::vector<NamedParameter>& parameters,
-                        torch::optim::Optimizer* optimizer) {
+                        const std::vector<torch::optim::Optimizer*>& optimizers) {
   const Plan plan = make_plan(config_, *world_);
   ledger_ = std::make_unique<Ledger>();
   buffers_ = std::make_unique<Buffers>(*ledger_, device());
@@ -123,9 +128,10 @@ void Engine::make_rooms(const std::vector<NamedParameter>& parameters,
       threads > 0 ? static_cast<int>(threads) : kernels::ThreadPool::available_cores());
   pages_ = std::make_unique<ParameterPages>(parameters, plan.paging, *buffers_, *ledger_,
                                             world_->gather());
-  if (optimizer == nullptr) return;
-  optimizer_ = std::make_unique<ShardedOptimizer>(*optimizer, *pages_, plan.optimizer, *buffers_,
-                                                  *ledger_, *pool_);
+  if (optimizers.empty()) return;
+  optimizers_ = std::make_unique<Optimizers>(optimizers, *pages_, plan.optimizer, *buffers_,
+                                             *ledger_, *pool_);
+  steps_.assign(optimizers.size(), 0);
   gradients_ = std::make_unique<Gradients>(*pages_, plan.gradients, *buffers_, *ledger_,
                                            world_->reduce(), world_->control(), *pool_);
 }
@@ -135,25 +141,30 @@ void Engine::drop_rooms() {
     gradients_->on_presence = nullptr;
     gradients_->cleared_elsewhere = nullptr;
   }
-  optimizer_.reset();  // before the gradients, which its handles look at
+  optimizers_.reset();  // before the gradients, which their handles look at
   gradients_.reset();
   pages_.reset();
 }
 
 void Engine::connect() {
   gradients_->attach();
-  optimizer_->connect(*gradients_);
+  optimizers_->connect(*gradients_);
+  gradients_->before_backward = [this] {
+    optimizers_->notice_thawed(*gradients_, world_->control());
+  };
   gradients_->on_begin = [this] { begin_backward(); };
   if (pages_->residency() != nullptr) {
     gradients_->history = [this] { return pages_->residency()->order(); };
   }
 }
 
-void Engine::teardown() {
+void Engine::teardown(bool keep_state) {
   if (!pages_) return;
   TORCH_CHECK(open_scopes_ == 0,
               "LibZeRO: a zero::GatheredParameters scope is open. Close it before teardown().");
   for (const auto& page : pages_->all()) page->freshen();
+  if (optimizers_ && (keep_state || world_->world_size() == 1))
+    optimizers_->return_state(world_->gather());
   pages_->hand_back();
   drop_rooms();
 }
@@ -168,8 +179,10 @@ void Engine::require_setup(const char* call) const {
               " needs a model and an optimizer. Call setup(model, optimizer) first.");
 }
 
-StepReport Engine::step() {
+StepReport Engine::step(const torch::optim::Optimizer* optimizer) {
   require_setup("step()");
+  Selection of;
+  if (optimizer != nullptr) of = optimizers_->index_of(*optimizer);
   pages_->reclaim();
   gradients_->accept_changes();
   gradients_->finish();
@@ -178,33 +191,45 @@ StepReport Engine::step() {
   const double max_norm = config_.gradient_clipping.read(Consumer::kGradients);
   bool finite = true;
   if (max_norm > 0) {
-    report.gradient_norm = gradients_->norm();
+    report.gradient_norm = gradients_->norm(of);
     finite = std::isfinite(report.gradient_norm);
     report.clip_coefficient = kernels::clip_coefficient(report.gradient_norm, max_norm);
   }
   if (finite) {
-    optimizer_->step(*gradients_, static_cast<float>(report.clip_coefficient));
-    report.update_kernel = optimizer_->kernels_run();
-    ++steps_;
+    optimizers_->step(*gradients_, world_->control(), static_cast<float>(report.clip_coefficient),
+                      of);
+    report.update_kernel = optimizers_->kernels_run(of);
+    for (size_t i = 0; i < steps_.size(); ++i) steps_[i] += !of || *of == static_cast<int>(i);
   } else {
     TORCH_WARN("LibZeRO: the gradient norm is ", report.gradient_norm,
                "; this step changes nothing.");
   }
   report.applied = finite;
-  report.step = steps_;
-  gradients_->clear();
+  report.step = of ? steps_[*of] : *std::max_element(steps_.begin(), steps_.end());
+  gradients_->clear(of);
   check_consulted();
   return report;
 }
 
-double Engine::clip_grad_norm_(double max_norm) {
+double Engine::clip_grad_norm_(double max_norm, double norm_type) {
   require_setup("clip_grad_norm_()");
   TORCH_CHECK(max_norm > 0, "LibZeRO: clip_grad_norm_ needs a positive norm, not ", max_norm, ".");
+  TORCH_CHECK(norm_type > 0,
+              "LibZeRO: clip_grad_norm_ takes a p-norm with p above 0, or infinity, not ",
+              norm_type, ".");
   gradients_->accept_changes();
-  const double norm = gradients_->norm();
+  const double norm = norm_type == 2.0 ? gradients_->norm() : gradients_->norm_of_type(norm_type);
   const float coefficient = kernels::clip_coefficient(norm, max_norm);
   if (coefficient < 1.0f) gradients_->scale(coefficient);
   return norm;
+}
+
+void Engine::clip_grad_value_(double clip_value) {
+  require_setup("clip_grad_value_()");
+  TORCH_CHECK(clip_value >= 0, "LibZeRO: clip_grad_value_ needs a value of at least 0, not ",
+              clip_value, ".");
+  gradients_->accept_changes();
+  gradients_->clamp(clip_value);
 }
 
 void Engine::zero_grad() {
@@ -220,7 +245,7 @@ at::Tensor Engine::gradient(const at::Tensor& parameter) {
 void Engine::begin_backward() {
   pages_->reclaim();
   // A plain optimizer.step() cannot be seen as a whole; the backward after it ends the first step.
-  if (optimizer_->plain_step_seen()) check_consulted();
+  if (optimizers_->plain_step_seen()) check_consulted();
 }
 
 void Engine::check_consulted() {

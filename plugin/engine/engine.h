@@ -11,7 +11,7 @@
 
 #include "plugin/gradients/gradients.h"
 #include "plugin/memory/ledger.h"
-#include "plugin/optimizer/sharded_optimizer.h"
+#include "plugin/optimizer/optimizers.h"
 #include "plugin/paging/parameter_pages.h"
 #include "plugin/partition/world.h"
 #include "zero/engine_config.h"
@@ -26,11 +26,16 @@ class Engine {
   explicit Engine(const EngineConfig& config) : config_(config) {}
   ~Engine();
 
-  void setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer);
-  void teardown();
+  // A second setup of the same models goes on with other optimizers.
+  void setup(const std::vector<torch::nn::Module*>& models,
+             const std::vector<torch::optim::Optimizer*>& optimizers);
+  // `keep_state`: the optimizers get their state back in whole tensors.
+  void teardown(bool keep_state);
 
-  StepReport step();
-  double clip_grad_norm_(double max_norm);
+  // All optimizers, or this one.
+  StepReport step(const torch::optim::Optimizer* optimizer = nullptr);
+  double clip_grad_norm_(double max_norm, double norm_type);
+  void clip_grad_value_(double clip_value);
   void zero_grad();
   at::Tensor gradient(const at::Tensor& parameter);
 
@@ -50,9 +55,13 @@ class Engine {
 
  private:
   void agree(const std::vector<NamedParameter>& parameters,
-             const torch::optim::Optimizer* optimizer);
+             const std::vector<torch::optim::Optimizer*>& optimizers);
   void make_rooms(const std::vector<NamedParameter>& parameters,
-                  torch::optim::Optimizer* optimizer);
+                  const std::vector<torch::optim::Optimizer*>& optimizers);
+  void exchange_optimizers(const std::vector<torch::nn::Module*>& models,
+                           const std::vector<torch::optim::Optimizer*>& optimizers);
+  // The pages hold exactly the parameters of these models.
+  bool holds(const std::vector<torch::nn::Module*>& models) const;
   void drop_rooms();
   void connect();
   void begin_backward();
@@ -68,10 +77,10 @@ class Engine {
   std::unique_ptr<Buffers> buffers_;
   std::unique_ptr<kernels::ThreadPool> pool_;
   std::unique_ptr<ParameterPages> pages_;
-  std::unique_ptr<ShardedOptimizer> optimizer_;
+  std::unique_ptr<Optimizers> optimizers_;
   std::unique_ptr<Gradients> gradients_;
-  int64_t steps_ = 0;
-  int open_scopes_ = 0;  // of zero::GatheredParameters
+  std::vector<int64_t> steps_;  // of each optimizer
+  int open_scopes_ = 0;         // of zero::GatheredParameters
   bool consulted_ = false;
 };
 

@@ -86,8 +86,9 @@ Plan make_plan(const EngineConfig& config, const World& world) {
   const Place masters =
       config.offload_optimizer.read(Consumer::kOptimizer) ? Place::kHost : Place::kDevice;
   plan.gradients = {stage, world_size, paging.shard, masters};
-  plan.optimizer = {paging.shard, paging.home, masters,
-                    isa_of(config.update_kernel.read(Consumer::kOptimizer))};
+  plan.optimizer = {{paging.shard, paging.home, masters},
+                    isa_of(config.update_kernel.read(Consumer::kOptimizer)),
+                    config.zero_allow_untested_optimizer.read(Consumer::kOptimizer)};
   if (stage > 0 && world_size == 1) {
     TORCH_WARN_ONCE("LibZeRO: one process: stage ", stage,
                     " shards nothing here; offload and precision act as usual.");

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -12,20 +15,39 @@
 
 namespace zero {
 
-double Gradients::norm() {
+double Gradients::norm(Selection of) {
   at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   finish_locked();
-  double squares = local_squares();
+  double squares = local_squares(of);
   if (options_.shard.count > 1) squares = control_.sum(squares);
   return std::sqrt(squares);
 }
 
-double Gradients::local_squares() {
+double Gradients::norm_of_type(double p) {
+  at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  finish_locked();
+  const bool largest = std::isinf(p);
+  at::Tensor result = at::zeros({}, at::kDouble);
+  for (const auto& page : pages_) {
+    const at::Tensor magnitudes = shard(*page).abs();
+    const at::Tensor own =
+        largest ? magnitudes.max().to(at::kDouble) : magnitudes.to(at::kDouble).pow_(p).sum();
+    result = result.to(own.device());
+    result = largest ? at::maximum(result, own) : result + own;
+  }
+  double value = result.item<double>();
+  if (options_.shard.count > 1) value = largest ? control_.max(value) : control_.sum(value);
+  return largest ? value : std::pow(value, 1.0 / p);
+}
+
+double Gradients::local_squares(Selection of) {
   double squares = 0.0;
   if (pages_.empty()) return squares;
   if (pages_.front()->home_.tensor.device().is_cpu()) {
     for (const auto& page : pages_) {
+      if (!selected(*page, of)) continue;
       const at::Tensor values = shard(*page);
       squares += kernels::sum_of_squares_cpu(pool_, values.const_data_ptr<float>(), values.numel());
     }
@@ -38,6 +60,7 @@ double Gradients::local_squares() {
   result.zero_();
   const auto stream = c10::cuda::getCurrentCUDAStream(buffers_.device().index()).stream();
   for (const auto& page : pages_) {
+    if (!selected(*page, of)) continue;
     const at::Tensor values = shard(*page);
     kernels::sum_of_squares_cuda(values.const_data_ptr<float>(), values.numel(),
                                  norm_scratch_.tensor.data_ptr<double>() + 1,
@@ -50,15 +73,12 @@ double Gradients::local_squares() {
 }
 
 // One number for the sum, then the kernel's scratch for the largest shard.
-void Gradients::allocate_norm_scratch() {
+void Gradients::book_norm_scratch([[maybe_unused]] int64_t numel) {
 #ifdef LIBZERO_CUDA
-  if (pages_.empty() || pages_.front()->home_.tensor.device().is_cpu()) return;
-  int64_t scratch = 0;
-  for (const auto& page : pages_) {
-    scratch = std::max(scratch, kernels::sum_of_squares_scratch(page->layout().shard_numel));
-  }
-  norm_scratch_ =
-      buffers_.allocate(MemoryClass::kStaging, Place::kDevice, scratch + 1, at::kDouble);
+  if (pages_.back()->home_.tensor.device().is_cpu()) return;
+  const int64_t needed = kernels::sum_of_squares_scratch(numel) + 1;
+  if (norm_scratch_.tensor.defined() && norm_scratch_.tensor.numel() >= needed) return;
+  norm_scratch_ = buffers_.allocate(MemoryClass::kStaging, Place::kDevice, needed, at::kDouble);
 #endif
 }
 

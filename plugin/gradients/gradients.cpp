@@ -12,6 +12,7 @@ Gradients::Gradients(ParameterPages& pages, const GradientOptions& options, Buff
                      kernels::ThreadPool& pool)
     : options_(options),
       buffers_(buffers),
+      ledger_(ledger),
       reduce_(reduce),
       control_(control),
       pool_(pool),
@@ -22,25 +23,26 @@ Gradients::Gradients(ParameterPages& pages, const GradientOptions& options, Buff
   const bool to_host_memory = options_.home == Place::kHost && buffers_.device().is_cuda();
   const bool sharded_at_once = options_.world_size > 1 && options_.stage >= 2;
   direct_ = !sharded_at_once && !(to_host_memory && options_.world_size == 1);
-  const Place home = direct_ && options_.world_size > 1 ? Place::kDevice : options_.home;
-
-  int64_t largest = 0;
+  home_ = direct_ && options_.world_size > 1 ? Place::kDevice : options_.home;
+  if (!direct_) buckets_ = std::make_unique<GradientBuckets>(buffers_, ledger_);
+  by_page_.resize(pages.all().size());
   for (const auto& page : pages.all()) {
-    if (!page->layout().trainable) continue;
-    pages_.push_back(std::make_unique<GradientPage>(*this, *page, buffers_.device()));
-    GradientPage& gradient = *pages_.back();
-    const int64_t numel = direct_ ? page->layout().numel : page->layout().shard_numel;
-    ledger.predict(MemoryClass::kGradientHome, home, numel * static_cast<int64_t>(sizeof(float)));
-    gradient.home_ = buffers_.allocate(MemoryClass::kGradientHome, home, numel, at::kFloat);
-    largest = std::max(largest, page->layout().numel);
+    if (page->layout().trainable) book(*page);
   }
-  allocate_norm_scratch();
   for (int i = static_cast<int>(pages_.size()) - 1; i >= 0; --i) order_.push_back(i);
-  if (!direct_) {
-    buckets_ = std::make_unique<GradientBuckets>(buffers_, largest);
-    ledger.predict(MemoryClass::kGradientBuckets, Place::kDevice,
-                   2 * largest * static_cast<int64_t>(sizeof(float)));
-  }
+}
+
+void Gradients::book(ParameterPage& page) {
+  pages_.push_back(std::make_unique<GradientPage>(*this, page, buffers_.device()));
+  GradientPage& gradient = *pages_.back();
+  by_page_[page.id()] = &gradient;
+  const int64_t numel = direct_ ? page.layout().numel : page.layout().shard_numel;
+  ledger_.predict(MemoryClass::kGradientHome, home_, numel * static_cast<int64_t>(sizeof(float)));
+  gradient.home_ = buffers_.allocate(MemoryClass::kGradientHome, home_, numel, at::kFloat);
+  book_norm_scratch(page.layout().shard_numel);
+  if (direct_ || page.layout().numel <= buckets_->numel()) return;
+  buckets_->resize(page.layout().numel);
+  staging_ = {};
 }
 
 Gradients::~Gradients() {
@@ -60,6 +62,10 @@ void Gradients::begin() {
   if (on_begin) on_begin();
   settle_all();
   take_back_views();
+}
+
+bool Gradients::selected(const GradientPage& page, Selection of) {
+  return !of || page.layout().optimizer == *of;
 }
 
 void Gradients::arrived(GradientPage& page, size_t parameter, const at::Tensor& incoming) {
@@ -86,7 +92,9 @@ void Gradients::arrived(GradientPage& page, size_t parameter, const at::Tensor& 
         static_cast<int>(std::find_if(pages_.begin(), pages_.end(),
                                       [&](const auto& other) { return other.get() == &page; }) -
                          pages_.begin()));
-    if (!direct()) reduce_complete_pages();
+    // With two strategies in one pass it depends on the graph whose page is complete first; at the
+    // end each reduces all of its own.
+    if (!direct() && (options_.world_size == 1 || subscription_.alone())) reduce_complete_pages();
   }
 }
 

@@ -90,6 +90,13 @@ void ParameterPage::reclaim() {
   }
 }
 
+void ParameterPage::train(int optimizer) {
+  TORCH_INTERNAL_ASSERT(!layout_.trainable);
+  layout_.trainable = true;
+  layout_.optimizer = optimizer;
+  for (auto& slice : layout_.parameters) slice.parameter.optimizer = optimizer;
+}
+
 void ParameterPage::pin(Access access) {
   freshen();
   if (residency_ != nullptr) residency_->pin(*this, access);

@@ -50,6 +50,8 @@ class ParameterPage final : public Page {
   void reclaim();
   // As pin(kRead), with memory of its own where the byte budget has no room.
   void pin_beyond_budget();
+  // From now on the parameters of this frozen page are those of `optimizer`, which updates them.
+  void train(int optimizer);
 
   // Called when values written in place are about to replace those of the home: the new shard,
   // before the home takes it. The owner of master weights follows them here.

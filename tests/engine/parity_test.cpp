@@ -130,11 +130,14 @@ ZERO_RANK_BODY(bf16_cells) { check_cells(true); }
 ZERO_RANK_BODY(other_rules) {
   Cell(false, 1, 0.5, Rule::kAdam).check_all_stages();
   Cell(false, 2, 0.0, Rule::kSgd).check_all_stages();
+  Cell(false, 1, 0.5, Rule::kAdagrad).check_all_stages();
+  Cell(false, 1, 0.0, Rule::kRmsprop).check_all_stages();
 }
 
 ZERO_RANK_BODY(kernels_give_the_same_bits) {
   for (const bool bf16 : {false, true}) {
-    for (const Rule rule : {Rule::kAdamW, Rule::kAdam, Rule::kSgd}) {
+    for (const Rule rule :
+         {Rule::kAdamW, Rule::kAdam, Rule::kSgd, Rule::kAdagrad, Rule::kRmsprop}) {
       Run run;
       run.rule = rule;
       run.clip = 0.5;
@@ -170,7 +173,7 @@ TEST(Parity, Bf16OnFourRanks) { on_test_ranks({4}, "bf16_cells", kLong); }
 TEST(Parity, CpuKernelsAndThreadsDoNotChangeABit) {
   on_test_ranks({1, 2}, "kernels_give_the_same_bits", kLong);
 }
-TEST(Parity, AdamAndSgd) { on_test_ranks({1, 2}, "other_rules", kLong); }
+TEST(Parity, OtherRules) { on_test_ranks({1, 2}, "other_rules", kLong); }
 
 }  // namespace
 }  // namespace zero::testing
