@@ -6,6 +6,7 @@
 // Prints where every flag goes, trains, tells which part of the engine has read each flag and where
 // every byte is, and leaves report.svg and metrics.csv. Exits with 1 when the model did not learn.
 #include <torch/torch.h>
+#include <zero/checkpoint.h>
 #include <zero/progress.h>
 #include <zero/strategy.h>
 #include <zero/trainer.h>
@@ -38,6 +39,7 @@ struct Arguments {
   std::optional<int64_t> steps;
   std::optional<int> stage;
   std::optional<std::string> precision;
+  bool checkpoint = false;
 };
 
 // Linear warm-up, then a cosine down to a tenth. steps: of the whole run; step: 1 is the first.
@@ -106,6 +108,11 @@ int run(const Arguments& arguments) {
 
   torch::manual_seed(arguments.seed);
   gpt::GPT model;
+  if (arguments.checkpoint) {
+    model->run_blocks_by([](gpt::Block block, torch::Tensor x) {
+      return zero::checkpoint(zero::CheckpointOptions().name("block"), block, std::move(x));
+    });
+  }
   torch::optim::AdamW optimizer(
       model->parameters(),
       torch::optim::AdamWOptions(kPeakRate).betas({0.9, 0.95}).weight_decay(0.1));
@@ -164,6 +171,8 @@ int main(int argc, char** argv) {
   app.add_option("--seed", arguments.seed, "of weights, windows and sample")->capture_default_str();
   app.add_option("--stage", arguments.stage, "ZeRO stage, instead of the file's");
   app.add_option("--precision", arguments.precision, "fp32 or bf16, instead of the file's");
+  app.add_flag("--checkpoint", arguments.checkpoint,
+               "run each block again in backward instead of keeping its activations");
   CLI11_PARSE(app, argc, argv);
   try {
     return run(arguments);

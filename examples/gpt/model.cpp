@@ -73,7 +73,9 @@ torch::Tensor GPTImpl::forward(const torch::Tensor& tokens) {
               tokens.sizes());
   auto positions = torch::arange(tokens.size(1), tokens.options());
   auto x = wte(tokens) + wpe(positions);
-  for (const auto& block : *blocks_) x = block->as<Block>()->forward(x);
+  for (const auto& block : *blocks_) {
+    x = run_block_(Block(std::dynamic_pointer_cast<BlockImpl>(block)), x);
+  }
   return torch::linear(ln_out_(x), wte->weight);
 }
 

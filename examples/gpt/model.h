@@ -13,6 +13,9 @@
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
 
 namespace gpt {
 
@@ -47,11 +50,18 @@ class GPTImpl : public torch::nn::Module {
   // Mean cross-entropy in nats per token, a scalar in fp32. target: [rows, tokens] int64.
   torch::Tensor loss(const torch::Tensor& tokens, const torch::Tensor& target);
 
+  // How blocks are run from now on: as checkpointed regions, for example.
+  using BlockRunner = std::function<torch::Tensor(Block block, torch::Tensor x)>;
+  void run_blocks_by(BlockRunner runner) { run_block_ = std::move(runner); }
+
   int64_t context() const { return context_; }
   torch::nn::Embedding wte{nullptr}, wpe{nullptr};  // token and position embeddings
 
  private:
   int64_t context_;
+  BlockRunner run_block_ = [](Block block, torch::Tensor x) {
+    return block->forward(std::move(x));
+  };
   torch::nn::ModuleList blocks_;
   torch::nn::LayerNorm ln_out_;
 };

@@ -4,6 +4,7 @@
 #include <c10/util/Type.h>
 
 #include "plugin/activations/region.h"
+#include "plugin/activations/region_listener.h"
 #include "plugin/autograd/backward_observer.h"
 
 namespace zero {
@@ -21,6 +22,7 @@ std::string name_of(const CheckpointOptions& options, const std::type_info& func
 struct RegionRun::Scope {
   std::shared_ptr<RecordedRegion> region;
   SavedTensorScope saved{*region};
+  ObservedRun observed{region->name(), /*again=*/false};
 };
 
 RegionRun::RegionRun(const CheckpointOptions& options, const std::type_info& function,

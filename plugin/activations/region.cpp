@@ -11,7 +11,10 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <atomic>
 #include <sstream>
+
+#include "plugin/activations/region_listener.h"
 
 namespace zero {
 
@@ -28,12 +31,6 @@ std::type_index producer_of(const at::Tensor& tensor, uint64_t first_sequence_nu
   const bool inside = node != nullptr && node->sequence_nr() >= first_sequence_number &&
                       node->thread_id() == at::RecordFunction::currentThreadId();
   return inside ? std::type_index(typeid(*node)) : std::type_index(typeid(void));
-}
-
-bool is_parameter_like(const at::Tensor& tensor) {
-  if (!tensor.requires_grad()) return false;
-  if (tensor.is_leaf()) return true;
-  return tensor.is_view() && tensor._base().is_leaf();
 }
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
@@ -76,7 +73,7 @@ class Collector final : public SavedTensorPolicy {
  public:
   explicit Collector(RecordedRegion& region)
       : region_(region), first_sequence_number_(at::sequence_number::peek()) {}
-  SavedTensorHooks hooks(SavedBy /*by*/) override { return std::make_unique<Hooks>(*this); }
+  SavedTensorHooks hooks(uint64_t /*region*/) override { return std::make_unique<Hooks>(*this); }
 
  private:
   class Hooks final : public torch::autograd::SavedVariableHooks {
@@ -110,6 +107,11 @@ at::Tensor RecordedRegion::Argument::value() const {
 
 namespace {
 
+uint64_t next_number() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
 std::vector<at::Device> devices_of(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Device> devices;
   for (const at::Tensor& tensor : tensors) {
@@ -122,13 +124,14 @@ std::vector<at::Device> devices_of(const std::vector<at::Tensor>& tensors) {
 
 RecordedRegion::RecordedRegion(Options options, const std::vector<at::Tensor>& arguments,
                                RunAgain run_again)
-    : options_(std::move(options)),
+    : number_(next_number()),
+      options_(std::move(options)),
       run_again_(std::move(run_again)),
       environment_(Environment::current(options_.preserve_rng, devices_of(arguments))),
       first_sequence_number_(at::sequence_number::peek()),
       arguments_(arguments.begin(), arguments.end()) {}
 
-SavedTensorHooks RecordedRegion::hooks(SavedBy /*by*/) {
+SavedTensorHooks RecordedRegion::hooks(uint64_t /*region*/) {
   return std::make_unique<SavedInRegion>(shared_from_this());
 }
 
@@ -145,7 +148,7 @@ void RecordedRegion::keep_arguments() {
   arguments_kept_ = true;
   for (Argument& argument : arguments_) {
     if (!argument.tensor.defined()) continue;
-    argument.hooks = hooks_outside(*this, SavedBy::kRegion);
+    argument.hooks = hooks_outside(*this, number_);
     if (argument.hooks) {
       argument.hooks->call_pack_hook(argument.tensor);
       argument.tensor.reset();
@@ -195,6 +198,7 @@ void RecordedRegion::run_again() {
     const Environment::Restored environment(environment_);
     Collector collector(*this);
     const SavedTensorScope scope(collector);
+    const ObservedRun run(options_.name, /*again=*/true);
     run_again_(values);
   } catch (const AllCollected&) {
   } catch (...) {

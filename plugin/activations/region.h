@@ -17,7 +17,6 @@
 #pragma once
 
 #include <c10/util/SmallVector.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <functional>
 #include <memory>
@@ -28,22 +27,10 @@
 #include <vector>
 
 #include "plugin/activations/environment.h"
+#include "plugin/activations/tensor_facts.h"
 #include "plugin/autograd/saved_tensor_policy.h"
 
 namespace zero {
-
-// A tensor that must not change in place from now on.
-class Unchanged {
- public:
-  explicit Unchanged(const at::Tensor& tensor)
-      : counter_(torch::autograd::impl::version_counter(tensor)),
-        version_(counter_.current_version()) {}
-  bool still() const { return counter_.current_version() == version_; }
-
- private:
-  c10::VariableVersion counter_;
-  uint32_t version_;
-};
 
 // What both runs must agree on about a saved tensor.
 struct SavedTensorFacts {
@@ -69,7 +56,7 @@ class RecordedRegion final : public SavedTensorPolicy,
   RecordedRegion(Options options, const std::vector<at::Tensor>& arguments, RunAgain run_again);
 
   // The first run. Hooks for what it saves; the arguments are kept when the first tensor is.
-  SavedTensorHooks hooks(SavedBy by) override;
+  SavedTensorHooks hooks(uint64_t region) override;
   // Throws when an argument has changed in place since the region began.
   void require_unchanged_arguments(const char* when) const;
   const std::string& name() const { return options_.name; }
@@ -95,6 +82,7 @@ class RecordedRegion final : public SavedTensorPolicy,
   void require_unchanged_parameters() const;
   void forget_after_this_pass();
 
+  const uint64_t number_;  // of regions, from 1 up
   const Options options_;
   const RunAgain run_again_;
   const Environment environment_;

@@ -19,6 +19,9 @@ using torch::autograd::edge_list;
 using torch::autograd::Engine;
 using torch::autograd::variable_list;
 
+// Of the passes that this thread starts.
+thread_local double scale_here = 1.0;
+
 class Listeners {
  public:
   void add(BackwardListener& listener) {
@@ -35,6 +38,10 @@ class Listeners {
     const std::lock_guard lock(mutex_);
     for (auto* listener : listeners_) listener->backward_begins();
   }
+  void pass_begins() {
+    const std::lock_guard lock(mutex_);
+    for (auto* listener : listeners_) listener->backward_begins();
+  }
   void pass_ended(bool completed) {
     const std::lock_guard lock(mutex_);  // a listener that goes away waits for its last call
     for (auto* listener : listeners_) listener->backward_ends(completed);
@@ -42,6 +49,7 @@ class Listeners {
   size_t count() const { return count_; }
   std::mutex& turn() { return turn_; }
   std::atomic<bool>& running() { return running_; }
+  std::atomic<double>& scale() { return scale_; }
 
  private:
   std::mutex turn_;   // held for a whole pass
@@ -49,6 +57,7 @@ class Listeners {
   std::vector<BackwardListener*> listeners_;
   std::atomic<size_t> count_{0};
   std::atomic<bool> running_{false};
+  std::atomic<double> scale_{1.0};  // of the pass that is running
 };
 
 Listeners& listeners() {
@@ -76,6 +85,7 @@ class ObservedEngine final : public Engine {
     const std::lock_guard turn(listeners().turn());
     listeners().pass_begins();
     listeners().running() = true;
+    listeners().scale() = scale_here;
     variable_list result;
     try {
       result = run();
@@ -89,9 +99,7 @@ class ObservedEngine final : public Engine {
     return result;
   }
 
-  SavedTensorHooks get_default_saved_variable_hooks() override {
-    return current_hooks(SavedBy::kOperator);
-  }
+  SavedTensorHooks get_default_saved_variable_hooks() override { return current_hooks(); }
 
  private:
   Engine& inner_;
@@ -112,6 +120,11 @@ void install_observed_engine() {
   }();
   (void)installed;
 }
+
+ScaledPasses::ScaledPasses(double scale) : before_(scale_here) { scale_here = scale; }
+ScaledPasses::~ScaledPasses() { scale_here = before_; }
+
+double running_scale() { return listeners().scale(); }
 
 BackwardSubscription::BackwardSubscription(BackwardListener& listener) : listener_(listener) {
   install_observed_engine();

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/autograd/saved_tensor_policy.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
-#include <atomic>
-#include <mutex>
 #include <utility>
 #include <vector>
+
+#include "plugin/autograd/process_wide.h"
 
 namespace zero {
 
@@ -13,15 +15,14 @@ namespace {
 
 thread_local std::vector<SavedTensorPolicy*> scopes;
 
-struct ProcessPolicy {
-  std::atomic<bool> present{false};  // operators ask for each tensor: most find nothing, at once
-  std::mutex mutex;
-  std::shared_ptr<SavedTensorPolicy> policy;
-};
-
-ProcessPolicy& process_policy() {
-  static auto* const only = new ProcessPolicy;  // never destroyed: autograd threads may end last
+ProcessWide<SavedTensorPolicy>& process_policy() {
+  static auto* const only = new ProcessWide<SavedTensorPolicy>;
   return *only;
+}
+
+SavedTensorHooks process_hooks(uint64_t region) {
+  const auto policy = process_policy().get();
+  return policy ? policy->hooks(region) : nullptr;
 }
 
 }  // namespace
@@ -30,36 +31,18 @@ SavedTensorScope::SavedTensorScope(SavedTensorPolicy& policy) { scopes.push_back
 SavedTensorScope::~SavedTensorScope() { scopes.pop_back(); }
 
 void set_process_policy(std::shared_ptr<SavedTensorPolicy> policy) {
-  ProcessPolicy& process = process_policy();
-  const std::lock_guard lock(process.mutex);
-  process.policy.swap(policy);
-  process.present = process.policy != nullptr;
+  process_policy().set(std::move(policy));
 }
 
-namespace {
-
-SavedTensorHooks process_hooks(SavedBy by) {
-  ProcessPolicy& process = process_policy();
-  if (!process.present.load(std::memory_order_acquire)) return nullptr;
-  std::shared_ptr<SavedTensorPolicy> policy;
-  {
-    const std::lock_guard lock(process.mutex);
-    policy = process.policy;
-  }
-  return policy ? policy->hooks(by) : nullptr;
+SavedTensorHooks current_hooks() {
+  return scopes.empty() ? process_hooks(0) : scopes.back()->hooks(0);
 }
 
-}  // namespace
-
-SavedTensorHooks current_hooks(SavedBy by) {
-  return scopes.empty() ? process_hooks(by) : scopes.back()->hooks(by);
-}
-
-SavedTensorHooks hooks_outside(const SavedTensorPolicy& policy, SavedBy by) {
-  const auto scope = std::find(scopes.rbegin(), scopes.rend(), &policy);
-  TORCH_INTERNAL_ASSERT(scope != scopes.rend());
-  const auto outside = std::next(scope);
-  return outside == scopes.rend() ? process_hooks(by) : (*outside)->hooks(by);
+SavedTensorHooks hooks_outside(const SavedTensorPolicy& scope, uint64_t region) {
+  const auto inside = std::find(scopes.rbegin(), scopes.rend(), &scope);
+  TORCH_INTERNAL_ASSERT(inside != scopes.rend());
+  const auto outside = std::next(inside);
+  return outside == scopes.rend() ? process_hooks(region) : (*outside)->hooks(region);
 }
 
 }  // namespace zero

@@ -14,14 +14,12 @@ namespace zero {
 
 using SavedTensorHooks = std::unique_ptr<torch::autograd::SavedVariableHooks>;
 
-// Who saves a tensor: an operator, or a checkpointed region its argument.
-enum class SavedBy : uint8_t { kOperator, kRegion };
-
 class SavedTensorPolicy {
  public:
   virtual ~SavedTensorPolicy() = default;
-  // Hooks for the next saved tensor; empty: LibTorch keeps the tensor itself.
-  virtual SavedTensorHooks hooks(SavedBy by) = 0;
+  // Hooks for the next saved tensor; empty: whoever saves it keeps the tensor itself. `region` is the
+  // number of the checkpointed region that saves it as its argument; 0: an operator does.
+  virtual SavedTensorHooks hooks(uint64_t region) = 0;
 };
 
 // A policy for what this thread saves while the scope lives.
@@ -36,9 +34,10 @@ class SavedTensorScope {
 // Empty: none. Hooks that the policy before has made stay valid.
 void set_process_policy(std::shared_ptr<SavedTensorPolicy> policy);
 
-// Hooks of the policy in force on this thread; empty where there is none.
-SavedTensorHooks current_hooks(SavedBy by);
-// The same as before this thread entered the scope of `policy`, which it is in.
-SavedTensorHooks hooks_outside(const SavedTensorPolicy& policy, SavedBy by);
+// Hooks for what an operator on this thread saves; empty where no policy is in force.
+SavedTensorHooks current_hooks();
+// Hooks for an argument of a region, by the policy that was in force before this thread entered the
+// region's scope.
+SavedTensorHooks hooks_outside(const SavedTensorPolicy& scope, uint64_t region);
 
 }  // namespace zero

@@ -4,14 +4,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/cuda.h>
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
 #include "plugin/engine/model_inventory.h"
 #include "plugin/engine/plan.h"
-#include "plugin/optimizer/kernels/norm.h"
-#include "zero/step_report.h"
 
 namespace zero {
 
@@ -77,7 +71,7 @@ void Engine::move_buffers(torch::nn::Module& model) {
     if (buffer.device() != device()) buffer.set_data(buffer.to(device()));
     if (world_->world_size() == 1) continue;
     const at::Tensor values = buffer.contiguous();
-    world_->gather().broadcast(values, 0);
+    world_->reduce().broadcast(values, 0);
     if (!values.is_same(buffer)) buffer.copy_(values);
   }
 }
@@ -101,14 +95,11 @@ void Engine::setup(const std::vector<torch::nn::Module*>& models,
   try {
     world_->control().raise_together(error);
     agree(parameters, optimizers);
+    activations_ = Activations::begin(config_, *world_, ledger_);
   } catch (...) {
     drop_rooms();  // the model has not been touched
     throw;
   }
-  // These two have no room yet and are refused when they are switched on; here is where they will
-  // act.
-  TORCH_INTERNAL_ASSERT(!config_.cpu_checkpointing.read(Consumer::kActivations) &&
-                        !config_.partition_activations.read(Consumer::kActivations));
   for (auto& parameter : parameters) at::Tensor(parameter.tensor).mutable_grad().reset();
   for (auto* model : models) move_buffers(*model);
   pages_->adopt([&](ParameterPage& page, const at::Tensor& exact_shard) {
@@ -120,23 +111,32 @@ void Engine::setup(const std::vector<torch::nn::Module*>& models,
 // Plans and allocates; throws when model, optimizer and flags do not fit together.
 void Engine::make_rooms(const std::vector<NamedParameter>& parameters,
                         const std::vector<torch::optim::Optimizer*>& optimizers) {
-  const Plan plan = make_plan(config_, *world_);
-  ledger_ = std::make_unique<Ledger>();
-  buffers_ = std::make_unique<Buffers>(*ledger_, device());
+  Plan plan = make_plan(config_, *world_);
+  scaler_ = make_scaler(config_);
+  ledger_ = std::make_shared<Ledger>();
+  buffers_ = std::make_unique<Buffers>(*ledger_, device(), plan.pinning);
   const auto threads = config_.update_threads.read(Consumer::kOptimizer);
   pool_ = std::make_unique<kernels::ThreadPool>(
       threads > 0 ? static_cast<int>(threads) : kernels::ThreadPool::available_cores());
-  pages_ = std::make_unique<ParameterPages>(parameters, plan.paging, *buffers_, *ledger_,
-                                            world_->gather());
+  pages_ = std::make_unique<ParameterPages>(parameters, plan.paging, *buffers_, *ledger_, *world_);
   if (optimizers.empty()) return;
   optimizers_ = std::make_unique<Optimizers>(optimizers, *pages_, plan.optimizer, *buffers_,
                                              *ledger_, *pool_);
   steps_.assign(optimizers.size(), 0);
+  clock_.reset();
+  if (config_.wall_clock_breakdown.read(Consumer::kOptimizer)) {
+    clock_ = std::make_unique<StepClock>(device());
+    plan.gradients.on_pass = [this](bool begins) {
+      begins ? clock_->pass_begins() : clock_->pass_ends();
+    };
+  }
   gradients_ = std::make_unique<Gradients>(*pages_, plan.gradients, *buffers_, *ledger_,
                                            world_->reduce(), world_->control(), *pool_);
 }
 
 void Engine::drop_rooms() {
+  if (activations_) activations_->end();
+  activations_.reset();
   if (gradients_) {
     gradients_->on_presence = nullptr;
     gradients_->cleared_elsewhere = nullptr;
@@ -153,8 +153,14 @@ void Engine::connect() {
     optimizers_->notice_thawed(*gradients_, world_->control());
   };
   gradients_->on_begin = [this] { begin_backward(); };
-  if (pages_->residency() != nullptr) {
-    gradients_->history = [this] { return pages_->residency()->order(); };
+  if (config_.precision.peek() == Precision::kFp16) {
+    gradients_->on_optimizer_step = [this] { check_plain_step(); };
+  }
+  if (Residency* const residency = pages_->residency()) {
+    gradients_->meet = [this](const char* place, const ParameterPage* page) {
+      pages_->meet(place, page);
+    };
+    gradients_->careful = [residency] { return residency->careful(); };
   }
 }
 
@@ -162,9 +168,9 @@ void Engine::teardown(bool keep_state) {
   if (!pages_) return;
   TORCH_CHECK(open_scopes_ == 0,
               "LibZeRO: a zero::GatheredParameters scope is open. Close it before teardown().");
-  for (const auto& page : pages_->all()) page->freshen();
+  pages_->freshen();
   if (optimizers_ && (keep_state || world_->world_size() == 1))
-    optimizers_->return_state(world_->gather());
+    optimizers_->return_state(world_->reduce());
   pages_->hand_back();
   drop_rooms();
 }
@@ -179,59 +185,6 @@ void Engine::require_setup(const char* call) const {
               " needs a model and an optimizer. Call setup(model, optimizer) first.");
 }
 
-StepReport Engine::step(const torch::optim::Optimizer* optimizer) {
-  require_setup("step()");
-  Selection of;
-  if (optimizer != nullptr) of = optimizers_->index_of(*optimizer);
-  pages_->reclaim();
-  gradients_->accept_changes();
-  gradients_->finish();
-  StepReport report;
-  report.gradient_norm = std::numeric_limits<double>::quiet_NaN();
-  const double max_norm = config_.gradient_clipping.read(Consumer::kGradients);
-  bool finite = true;
-  if (max_norm > 0) {
-    report.gradient_norm = gradients_->norm(of);
-    finite = std::isfinite(report.gradient_norm);
-    report.clip_coefficient = kernels::clip_coefficient(report.gradient_norm, max_norm);
-  }
-  if (finite) {
-    optimizers_->step(*gradients_, world_->control(), static_cast<float>(report.clip_coefficient),
-                      of);
-    report.update_kernel = optimizers_->kernels_run(of);
-    for (size_t i = 0; i < steps_.size(); ++i) steps_[i] += !of || *of == static_cast<int>(i);
-  } else {
-    TORCH_WARN("LibZeRO: the gradient norm is ", report.gradient_norm,
-               "; this step changes nothing.");
-  }
-  report.applied = finite;
-  report.step = of ? steps_[*of] : *std::max_element(steps_.begin(), steps_.end());
-  gradients_->clear(of);
-  check_consulted();
-  return report;
-}
-
-double Engine::clip_grad_norm_(double max_norm, double norm_type) {
-  require_setup("clip_grad_norm_()");
-  TORCH_CHECK(max_norm > 0, "LibZeRO: clip_grad_norm_ needs a positive norm, not ", max_norm, ".");
-  TORCH_CHECK(norm_type > 0,
-              "LibZeRO: clip_grad_norm_ takes a p-norm with p above 0, or infinity, not ",
-              norm_type, ".");
-  gradients_->accept_changes();
-  const double norm = norm_type == 2.0 ? gradients_->norm() : gradients_->norm_of_type(norm_type);
-  const float coefficient = kernels::clip_coefficient(norm, max_norm);
-  if (coefficient < 1.0f) gradients_->scale(coefficient);
-  return norm;
-}
-
-void Engine::clip_grad_value_(double clip_value) {
-  require_setup("clip_grad_value_()");
-  TORCH_CHECK(clip_value >= 0, "LibZeRO: clip_grad_value_ needs a value of at least 0, not ",
-              clip_value, ".");
-  gradients_->accept_changes();
-  gradients_->clamp(clip_value);
-}
-
 void Engine::zero_grad() {
   require_setup("zero_grad()");
   gradients_->clear();
@@ -242,26 +195,31 @@ at::Tensor Engine::gradient(const at::Tensor& parameter) {
   return gradients_->whole(parameter);
 }
 
-void Engine::begin_backward() {
-  pages_->reclaim();
-  // A plain optimizer.step() cannot be seen as a whole; the backward after it ends the first step.
-  if (optimizers_->plain_step_seen()) check_consulted();
-}
-
 void Engine::check_consulted() {
   if (consulted_) return;
   consulted_ = true;
-  const auto unread = unread_settings(config_);
+  auto unread = unread_settings(config_);
+  if (activations_) activations_->first_step_is_done(config_, unread);
   if (unread.empty()) return;
   std::string text = "LibZeRO: the first step is done, and these flags had no effect on it:";
   for (const auto& sentence : unread) text += "\n  " + sentence;
   TORCH_CHECK(false, text);
 }
 
+ActivationReport Engine::activation_report() const {
+  return activations_ ? activations_->report() : ActivationReport();
+}
+
 MemoryReport Engine::memory_report() const {
   MemoryReport report = ledger_->report();
   read_process(report);
   if (buffers_) read_device(report, buffers_->device());
+  if (gradients_) report.traffic = gradients_->traffic();
+  if (pages_) {
+    const TrafficCounters weights = pages_->traffic();
+    report.traffic.weight_gathers = weights.weight_gathers;
+    report.traffic.gathered_bytes = weights.gathered_bytes;
+  }
   if (pages_) report.permanent_parameter_bytes = pages_->permanent_bytes();
   if (pages_ && pages_->residency() != nullptr) report.paging = pages_->residency()->counters();
   return report;
@@ -309,8 +267,9 @@ void Engine::close_scope(const std::vector<ParameterPage*>& pages) noexcept {
 }
 
 void Engine::take_values_from(int rank, const std::vector<ParameterPage*>& pages) {
+  pages_->meet("the end of a scope with a modifier rank");
   for (ParameterPage* page : pages) {
-    world_->gather().broadcast(page->whole(), rank);
+    world_->reduce().broadcast(page->whole(), rank);
     page->pin(Access::kWrite);
     page->unpin();
     for (const auto& slice : page->layout().parameters)

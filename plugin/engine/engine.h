@@ -9,7 +9,10 @@
 #include <memory>
 #include <vector>
 
+#include "plugin/activations/activations.h"
+#include "plugin/engine/step_clock.h"
 #include "plugin/gradients/gradients.h"
+#include "plugin/gradients/loss_scaler.h"
 #include "plugin/memory/ledger.h"
 #include "plugin/optimizer/optimizers.h"
 #include "plugin/paging/parameter_pages.h"
@@ -32,8 +35,10 @@ class Engine {
   // `keep_state`: the optimizers get their state back in whole tensors.
   void teardown(bool keep_state);
 
+  void backward(const at::Tensor& loss, bool retain_graph);
   // All optimizers, or this one.
   StepReport step(const torch::optim::Optimizer* optimizer = nullptr);
+  double loss_scale() const { return scaler_.scale(); }
   double clip_grad_norm_(double max_norm, double norm_type);
   void clip_grad_value_(double clip_value);
   void zero_grad();
@@ -42,6 +47,7 @@ class Engine {
   World& world();
   at::Device device();
   MemoryReport memory_report() const;
+  ActivationReport activation_report() const;
 
   // Whether teardown() needs no other rank.
   bool can_tear_down_alone() const;
@@ -65,6 +71,10 @@ class Engine {
   void drop_rooms();
   void connect();
   void begin_backward();
+  void check_plain_step();
+  // Whether this step's gradients may be applied. Throws where the flags say so.
+  bool accept(double gradient_norm, NonfiniteGradients policy);
+  [[noreturn]] void fail_for_overflows(double gradient_norm);
   void move_buffers(torch::nn::Module& model);
   void check_consulted();
   void require_setup(const char* call) const;
@@ -73,14 +83,18 @@ class Engine {
 
   const EngineConfig& config_;
   std::shared_ptr<World> world_;
-  std::unique_ptr<Ledger> ledger_ = std::make_unique<Ledger>();  // of the latest setup
+  std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();  // of the latest setup
   std::unique_ptr<Buffers> buffers_;
   std::unique_ptr<kernels::ThreadPool> pool_;
   std::unique_ptr<ParameterPages> pages_;
   std::unique_ptr<Optimizers> optimizers_;
   std::unique_ptr<Gradients> gradients_;
-  std::vector<int64_t> steps_;  // of each optimizer
-  int open_scopes_ = 0;         // of zero::GatheredParameters
+  std::unique_ptr<StepClock> clock_;          // null: nothing is measured
+  std::shared_ptr<Activations> activations_;  // empty: no activation flag is on
+  LossScaler scaler_;                         // of the latest setup
+  at::Tensor loss_;                           // of the latest strategy.backward(), for a message
+  std::vector<int64_t> steps_;                // of each optimizer
+  int open_scopes_ = 0;                       // of zero::GatheredParameters
   bool consulted_ = false;
 };
 

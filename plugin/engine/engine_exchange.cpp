@@ -21,7 +21,7 @@ void Engine::exchange_optimizers(const std::vector<torch::nn::Module*>& models,
   }
   world_->control().raise_together(error);
   world_->control().agree("optimizer", signature(optimizers));
-  optimizers_->exchange(optimizers, world_->gather());
+  optimizers_->exchange(optimizers, world_->reduce());
 }
 
 bool Engine::holds(const std::vector<torch::nn::Module*>& models) const {

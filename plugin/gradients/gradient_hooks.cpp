@@ -36,11 +36,13 @@ class TakeGradient final : public torch::autograd::FunctionPreHook {
 
 void Gradients::add(ParameterPage& page) {
   const std::lock_guard lock(mutex_);
+  make_room_for(page.layout().numel);
   order_.push_back(static_cast<int>(pages_.size()));
   book(page);
 }
 
 void Gradients::backward_begins() {
+  if (options_.on_pass) options_.on_pass(/*begins=*/true);
   const at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   if (before_backward) before_backward();

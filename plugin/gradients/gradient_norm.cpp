@@ -19,9 +19,16 @@ double Gradients::norm(Selection of) {
   at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   finish_locked();
-  double squares = local_squares(of);
-  if (options_.shard.count > 1) squares = control_.sum(squares);
-  return std::sqrt(squares);
+  if (of || !norm_) {
+    double squares = local_squares(of);
+    if (options_.shard.count > 1) {
+      meet_others("the norm of the gradients");
+      squares = control_.sum(squares);
+    }
+    if (of) return std::sqrt(squares);
+    norm_ = std::sqrt(squares);
+  }
+  return *norm_;
 }
 
 double Gradients::norm_of_type(double p) {
@@ -38,30 +45,36 @@ double Gradients::norm_of_type(double p) {
     result = largest ? at::maximum(result, own) : result + own;
   }
   double value = result.item<double>();
-  if (options_.shard.count > 1) value = largest ? control_.max(value) : control_.sum(value);
+  if (options_.shard.count > 1) {
+    meet_others("the norm of the gradients");
+    value = largest ? control_.max(value) : control_.sum(value);
+  }
   return largest ? value : std::pow(value, 1.0 / p);
 }
 
+// Page is added after page, in the same precision, wherever they lie.
 double Gradients::local_squares(Selection of) {
-  double squares = 0.0;
-  if (pages_.empty()) return squares;
-  if (pages_.front()->home_.tensor.device().is_cpu()) {
-    for (const auto& page : pages_) {
-      if (!selected(*page, of)) continue;
-      const at::Tensor values = shard(*page);
-      squares += kernels::sum_of_squares_cpu(pool_, values.const_data_ptr<float>(), values.numel());
-    }
-    return squares;
+  double squares = device_squares(of);
+  for (const auto& page : pages_) {
+    if (!selected(*page, of)) continue;
+    const at::Tensor values = shard(*page);
+    if (!values.device().is_cpu()) continue;
+    squares += kernels::sum_of_squares_cpu(pool_, values.const_data_ptr<float>(), values.numel());
   }
+  return squares;
+}
+
+double Gradients::device_squares([[maybe_unused]] Selection of) {
+  if (!norm_scratch_.tensor.defined()) return 0.0;
 #ifdef LIBZERO_CUDA
-  // The device adds page after page, in the same order and precision as the loop above; the host
-  // waits once.
+  // The device adds; the host waits once.
   at::Tensor result = norm_scratch_.tensor.narrow(0, 0, 1);
   result.zero_();
   const auto stream = c10::cuda::getCurrentCUDAStream(buffers_.device().index()).stream();
   for (const auto& page : pages_) {
     if (!selected(*page, of)) continue;
     const at::Tensor values = shard(*page);
+    if (!values.device().is_cuda()) continue;
     kernels::sum_of_squares_cuda(values.const_data_ptr<float>(), values.numel(),
                                  norm_scratch_.tensor.data_ptr<double>() + 1,
                                  result.data_ptr<double>(), stream);
@@ -72,7 +85,7 @@ double Gradients::local_squares(Selection of) {
 #endif
 }
 
-// One number for the sum, then the kernel's scratch for the largest shard.
+// One number for the sum, then the kernel's scratch for the largest shard on the device.
 void Gradients::book_norm_scratch([[maybe_unused]] int64_t numel) {
 #ifdef LIBZERO_CUDA
   if (pages_.back()->home_.tensor.device().is_cpu()) return;

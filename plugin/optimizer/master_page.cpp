@@ -9,8 +9,8 @@ MasterPage::MasterPage(ParameterPage& page, ParameterPages& pages, const MasterO
                        Buffers& buffers, Ledger& ledger)
     : page_(page),
       pages_(pages),
-      shard_(page, options.shard, page.permanent() ? Place::kDevice : options.home, options.masters,
-             buffers, ledger),
+      shard_(page, options.shard, page.permanent() ? Place::kDevice : options.home,
+             page.optimizer_place(), buffers, ledger),
       entry_of_(page.layout().parameters.size(), -1) {
   for (const auto& range : shard_.ranges()) {
     entry_of_[range.parameter] = static_cast<int>(entries_.size());
@@ -39,9 +39,14 @@ void MasterPage::connect(Gradients& gradients, std::function<void()> on_plain_wr
   GradientPage& gradient = gradients.page_of(page_);
   for (auto& entry : entries_) {
     const auto& name = parameter_of(entry).name;
-    entry.view = std::make_unique<MasterView>(
-        shard_, entry.range, name, [this] { follow_writes(); },
-        [this, on_plain_write] { written(on_plain_write); });
+    MasterView::Hooks hooks;
+    hooks.before_use = [this, &gradients](Access access) {
+      if (access == Access::kWrite) gradients.optimizer_steps();
+      follow_writes();
+    };
+    hooks.before_write = [this] { pages_.before_update(); };
+    hooks.on_written = [this, on_plain_write] { written(on_plain_write); };
+    entry.view = std::make_unique<MasterView>(shard_, entry.range, name, std::move(hooks));
     entry.gradient =
         std::make_unique<MasterGradient>(gradients, gradient, shard_, entry.range, name);
     watch_gradient(entry.view->tensor(),

@@ -13,7 +13,6 @@ namespace zero {
 struct MasterOptions {
   ShardPlace shard;
   Place home = Place::kDevice;  // of the compute weights
-  Place masters = Place::kDevice;
 };
 
 class MasterPage {

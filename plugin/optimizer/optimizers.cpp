@@ -103,7 +103,7 @@ void Optimizers::notice_thawed(Gradients& gradients, Control& control) {
   control.agree("the parameters that require a gradient now", names,
                 "Freeze and thaw the same parameters on every rank.");
   for (ParameterPage* page : thawed) {
-    page->train(page->layout().optimizer);
+    pages_.train(*page);
     gradients.add(*page);
     all_[page->layout().optimizer]->add(*page, gradients);
   }
@@ -124,7 +124,7 @@ bool Optimizers::plain_step_seen() const {
   return false;
 }
 
-void Optimizers::step(Gradients& gradients, Control& control, float scale, Selection of) {
+int64_t Optimizers::step(Gradients& gradients, Control& control, float scale, Selection of) {
   std::vector<ShardedOptimizer*> chosen;
   for (size_t i = 0; i < all_.size(); ++i) {
     if (!of || *of == static_cast<int>(i)) chosen.push_back(all_[i].get());
@@ -135,7 +135,9 @@ void Optimizers::step(Gradients& gradients, Control& control, float scale, Selec
     elsewhere |= optimizer->has_state_elsewhere();
   }
   if (elsewhere) check_together(chosen, control);
-  for (auto* optimizer : chosen) optimizer->step(gradients, scale);
+  int64_t calls = 0;
+  for (auto* optimizer : chosen) calls += optimizer->step(gradients, scale);
+  return calls;
 }
 
 std::string Optimizers::kernels_run(Selection of) const {

@@ -36,8 +36,8 @@ class Optimizers {
   // Throws for one that was not given to setup.
   int index_of(const torch::optim::Optimizer& user) const;
   bool plain_step_seen() const;
-  // Steps one optimizer, or all in their order.
-  void step(Gradients& gradients, Control& control, float scale, Selection of);
+  // Steps one optimizer, or all in their order. Returns the number of calls of our kernels.
+  int64_t step(Gradients& gradients, Control& control, float scale, Selection of);
   // What ran the last step(): name_of(Isa), "cuda", or both; nothing where an optimizer's own did.
   std::string kernels_run(Selection of) const;
 

@@ -1,9 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/optimizer/sharded_optimizer.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "plugin/optimizer/state_shards.h"
 
 namespace zero {
+
+namespace {
+
+using Segments = std::vector<kernels::Segment>;
+
+// The segments of each call, of at most `limit` elements together; 0: a segment a call.
+std::vector<Segments> in_calls(const Segments& segments, int64_t limit) {
+  std::vector<Segments> calls;
+  int64_t room = 0;
+  for (kernels::Segment segment : segments) {
+    while (segment.length > 0) {
+      if (room == 0) {
+        calls.emplace_back();
+        room = limit == 0 ? segment.length : limit;
+      }
+      kernels::Segment piece = segment;
+      piece.length = std::min(segment.length, room);
+      calls.back().push_back(piece);
+      segment.begin += piece.length;
+      segment.length -= piece.length;
+      room -= piece.length;
+    }
+  }
+  return calls;
+}
+
+}  // namespace
 
 ShardedOptimizer::ShardedOptimizer(torch::optim::Optimizer& optimizer, int index,
                                    ParameterPages& pages, const ShardedOptimizerOptions& options,
@@ -282,33 +312,47 @@ void ShardedOptimizer::prepare(MasterPage& page, const Entry& entry, kernels::Se
   rule_->prepare(optimizer_->param_groups()[entry.group], state, is_new, segment);
 }
 
-void ShardedOptimizer::step(Gradients& gradients, float scale) {
+// The optimizer's own arithmetic, operator by operator, on the masters and their gradients.
+void ShardedOptimizer::own_step(Gradients& gradients, float scale) {
+  if (scale != 1.0f) gradients.scale(scale, index_);
+  // What is refused in a plain step is what strategy.step() has looked after.
+  const auto checked = std::exchange(gradients.on_optimizer_step, nullptr);
+  try {
+    optimizer_->step();
+  } catch (...) {
+    gradients.on_optimizer_step = checked;
+    throw;
+  }
+  gradients.on_optimizer_step = checked;
+}
+
+int64_t ShardedOptimizer::step(Gradients& gradients, float scale) {
   ran_on_cpu_ = ran_on_cuda_ = false;
   if (rule_ == nullptr) {
-    // Its own arithmetic, operator by operator, on the masters and their gradients.
-    if (scale != 1.0f) gradients.scale(scale, index_);
-    optimizer_->step();
-    return;
+    own_step(gradients, scale);
+    return 0;
   }
   book_moments();
-  for (const auto& page : masters_) {
-    page->page().freshen();
-    page->follow_writes();
-  }
+  pages_.freshen();
+  for (const auto& page : masters_) page->follow_writes();
+  int64_t calls = 0;
   for (const auto& page : masters_) {
     const GradientPage& gradient = gradients.page_of(page->page());
-    std::vector<kernels::Segment> segments;
+    Segments segments;
     for (const auto& entry : page->entries()) {
       if (entry.group < 0 || !gradients.present(gradient, entry.range.parameter)) continue;
       // Also where the parameter lies on other ranks, so that every rank counts its steps.
       prepare(*page, entry, segments.emplace_back());
     }
     page->forget_whole();
-    page->shard().update(options_.isa, pool_, gradients.shard(gradient), segments, scale);
+    const auto pieces = in_calls(segments, options_.call_elements);
+    page->shard().update(options_.isa, pool_, gradients.shard(gradient), pieces, scale);
+    calls += static_cast<int64_t>(pieces.size());
     (page->shard().device().is_cpu() ? ran_on_cpu_ : ran_on_cuda_) = true;
     page->outdate_graphs();
     page->publish();
   }
+  return calls;
 }
 
 void ShardedOptimizer::return_state(Communicator& gather) {

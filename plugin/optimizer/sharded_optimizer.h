@@ -16,6 +16,7 @@ namespace zero {
 
 struct ShardedOptimizerOptions {
   MasterOptions masters;
+  int64_t call_elements = kNoLimit;  // that one call of the update handles; 0: one parameter
   kernels::Isa isa = kernels::Isa::kPortable;
   bool allow_untested = false;  // take optimizers without a kernel
 };
@@ -58,8 +59,8 @@ class ShardedOptimizer {
   // Throws when it does not fit this rank's masters.
   void check_state_elsewhere() const;
   // Updates every parameter that has a gradient, with gradient * scale, and refreshes the compute
-  // weights.
-  void step(Gradients& gradients, float scale);
+  // weights. Returns the number of calls of our kernels.
+  int64_t step(Gradients& gradients, float scale);
   // Where the last step() ran by our kernels.
   bool ran_on_cpu() const { return ran_on_cpu_; }
   bool ran_on_cuda() const { return ran_on_cuda_; }
@@ -79,6 +80,7 @@ class ShardedOptimizer {
   void adopt_state(MasterPage& page, const Entry& entry, const void* key);
   // The state of an entry, made when there is none and the rule needs one; else null.
   torch::optim::OptimizerParamState* state_of(MasterPage& page, const Entry& entry, bool& is_new);
+  void own_step(Gradients& gradients, float scale);
   void prepare(MasterPage& page, const Entry& entry, kernels::Segment& segment);
   void return_state(MasterPage& page, Communicator& gather);
   // Nothing tells us that the user's optimizer was destroyed, but with it go its handles to the
