@@ -38,6 +38,21 @@ int threads() {
   return static_cast<int>(std::distance(begin(tasks), end(tasks)));
 }
 
+class OwnSgd : public torch::optim::SGD {
+ public:
+  using SGD::SGD;
+};
+
+bool takes_own_optimizer(const std::filesystem::path& file) {
+  Blocks model(1);
+  OwnSgd optimizer(model->parameters(), 0.1);
+  Strategy strategy = Strategy::from_yaml(file);
+  const std::string error = error_of([&] { strategy.setup(model, optimizer); });
+  EXPECT_TRUE(error.empty() || error.find("zero_allow_untested_optimizer") != std::string::npos)
+      << error;
+  return error.empty();
+}
+
 }  // namespace
 
 ObservedRun observed_run(const Lines& lines) {
@@ -64,6 +79,7 @@ ObservedRun observed_run(const Lines& lines) {
   });
   run.memory = strategy.memory_report();
   run.config = strategy.engine_config();
+  run.takes_own_optimizer = takes_own_optimizer(file.path());
   const GatheredParameters whole(strategy);
   for (const auto& weight : model->parameters()) {
     run.weights.push_back(weight.detach().to(at::kCPU, at::kFloat, /*non_blocking=*/false,
