@@ -144,6 +144,9 @@ void Strategy::setup(torch::nn::Module& model) {
 void Strategy::backward(const at::Tensor& loss, bool retain_graph) {
   engine().backward(loss, retain_graph);
 }
+at::Tensor Strategy::to_compute(const at::Tensor& tensor) const {
+  return engine().to_compute(tensor);
+}
 double Strategy::loss_scale() const { return engine().loss_scale(); }
 StepReport Strategy::step() { return engine().step(); }
 double Strategy::clip_grad_norm_(double max_norm) { return engine().clip_grad_norm_(max_norm); }

@@ -34,6 +34,7 @@ class Engine {
 
   void backward(const at::Tensor& loss, bool retain_graph);
   StepReport step();
+  at::Tensor to_compute(const at::Tensor& tensor);
   double loss_scale() const { return scaler_.scale(); }
   double clip_grad_norm_(double max_norm);
   void zero_grad();

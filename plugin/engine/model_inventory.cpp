@@ -61,6 +61,26 @@ void check_storages(const std::vector<NamedParameter>& parameters) {
   }
 }
 
+// Note [Normalisation with running statistics]
+// LibTorch's batch norm takes 16-bit inputs with weights in the dtype of its running statistics
+// only, and those must stay fp32: what is added to them in a step is less than 16 bits can tell. So
+// the own parameters of a module that keeps running statistics in fp32 stay fp32 too, whatever the
+// precision. The module is known by the names of its buffers, which are LibTorch's own.
+ImplSet parameters_beside_statistics(const torch::nn::Module& model) {
+  ImplSet kept;
+  for (const auto& module : model.modules(/*include_self=*/false)) {
+    bool has_statistics = false;
+    for (const auto& buffer : module->named_buffers(/*recurse=*/false)) {
+      has_statistics |= (buffer.key() == "running_mean" || buffer.key() == "running_var") &&
+                        buffer.value().defined() && buffer.value().scalar_type() == at::kFloat;
+    }
+    if (!has_statistics) continue;
+    for (const auto& parameter : module->parameters(/*recurse=*/false))
+      kept.insert(parameter.unsafeGetTensorImpl());
+  }
+  return kept;
+}
+
 }  // namespace
 
 std::vector<NamedParameter> inventory(const torch::nn::Module& model,
@@ -68,6 +88,7 @@ std::vector<NamedParameter> inventory(const torch::nn::Module& model,
   std::vector<NamedParameter> parameters;
   std::unordered_map<const c10::TensorImpl*, size_t> index;
   const ImplSet optimized = optimizer != nullptr ? parameters_of(*optimizer) : ImplSet();
+  const ImplSet kept = parameters_beside_statistics(model);
   ImplSet owned;
   for (const auto& item : model.named_parameters(/*recurse=*/true)) {
     const at::Tensor& tensor = item.value();
@@ -76,8 +97,8 @@ std::vector<NamedParameter> inventory(const torch::nn::Module& model,
     owned.insert(impl);
     const auto [found, is_new] = index.try_emplace(impl, parameters.size());
     if (is_new) {
-      parameters.push_back(
-          {item.key(), tensor, tensor.requires_grad() && optimized.count(impl) > 0});
+      parameters.push_back({item.key(), tensor, tensor.requires_grad() && optimized.count(impl) > 0,
+                            kept.count(impl) > 0});
     } else {
       parameters[found->second].name += " = " + item.key();
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/optimizer/sharded_optimizer.h"
 
+#include <ATen/autocast_mode.h>
+
 #include <algorithm>
 #include <unordered_map>
 
@@ -214,8 +216,10 @@ void ShardedOptimizer::outdate(PageEntry& page) {
   });
 }
 
-// As after an optimizer of LibTorch, a graph that saved the old values must not be used again.
+// As after an optimizer of LibTorch, a graph that saved the old values must not be used again. Nor
+// must a cast of them that autocast has kept: it would be taken without a look at the parameter.
 void ShardedOptimizer::outdate_graphs(const PageEntry& page) const {
+  at::autocast::clear_cache();
   for (const auto& entry : page.entries) {
     parameter_of(page, entry).tensor.unsafeGetTensorImpl()->bump_version();
   }

@@ -14,9 +14,10 @@
 namespace zero {
 
 struct NamedParameter {
-  std::string name;        // all names of a tied parameter, joined by " = "
-  at::Tensor tensor;       // the user's own handle
-  bool trainable = false;  // requires a gradient and an optimizer updates it
+  std::string name;          // all names of a tied parameter, joined by " = "
+  at::Tensor tensor;         // the user's own handle
+  bool trainable = false;    // requires a gradient and an optimizer updates it
+  bool keeps_dtype = false;  // also where fp32 parameters are computed with in another dtype
 };
 
 struct ParameterSlice {
@@ -52,8 +53,7 @@ struct PageLayout {
 struct LayoutOptions {
   int64_t page_bytes = 0;
   int shards = 1;
-  std::optional<at::ScalarType>
-      compute_dtype;         // fp32 parameters are held in this dtype; others keep theirs
+  std::optional<at::ScalarType> compute_dtype;  // of fp32 parameters that do not keep theirs
   int64_t stays_up_to = 0;   // elements of a storage that stays whole; 0: none does
   int64_t stays_in_all = 0;  // elements of all of them; the first ones are taken
 };
