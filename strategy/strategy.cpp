@@ -148,6 +148,9 @@ void Strategy::setup(torch::nn::Module& model) {
 void Strategy::backward(const at::Tensor& loss, bool retain_graph) {
   engine().backward(loss, retain_graph);
 }
+at::Tensor Strategy::to_compute(const at::Tensor& tensor) const {
+  return engine().to_compute(tensor);
+}
 double Strategy::loss_scale() const { return engine().loss_scale(); }
 StepReport Strategy::step() { return engine().step(); }
 StepReport Strategy::step(torch::optim::Optimizer& optimizer) { return engine().step(&optimizer); }

@@ -39,6 +39,7 @@ class Engine {
   void backward(const at::Tensor& loss, bool retain_graph);
   // All optimizers, or this one.
   StepReport step(const torch::optim::Optimizer* optimizer = nullptr);
+  at::Tensor to_compute(const at::Tensor& tensor);
   double loss_scale() const { return scaler_.scale(); }
   double clip_grad_norm_(double max_norm, double norm_type);
   void clip_grad_value_(double clip_value);

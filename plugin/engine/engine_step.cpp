@@ -7,10 +7,18 @@
 
 #include "plugin/engine/engine.h"
 #include "plugin/engine/model_inventory.h"
+#include "plugin/engine/plan.h"
 #include "plugin/optimizer/kernels/norm.h"
 #include "zero/step_report.h"
 
 namespace zero {
+
+at::Tensor Engine::to_compute(const at::Tensor& tensor) {
+  TORCH_CHECK(tensor.defined(), "LibZeRO: to_compute() was given an undefined tensor.");
+  const auto dtype =
+      tensor.is_floating_point() ? compute_dtype(config_.precision.peek()) : tensor.scalar_type();
+  return tensor.to(device(), dtype, /*non_blocking=*/tensor.is_pinned());
+}
 
 void Engine::backward(const at::Tensor& loss, bool retain_graph) {
   const double scale = scaler_.scale();

@@ -75,6 +75,26 @@ void check_storages(const std::vector<NamedParameter>& parameters) {
   }
 }
 
+// Note [Normalisation with running statistics]
+// LibTorch's batch norm takes 16-bit inputs with weights in the dtype of its running statistics
+// only, and those must stay fp32: what is added to them in a step is less than 16 bits can tell. So
+// the own parameters of a module that keeps running statistics in fp32 stay fp32 too, whatever the
+// precision. The module is known by the names of its buffers, which are LibTorch's own.
+ImplSet parameters_beside_statistics(const torch::nn::Module& model) {
+  ImplSet kept;
+  for (const auto& module : model.modules(/*include_self=*/false)) {
+    bool has_statistics = false;
+    for (const auto& buffer : module->named_buffers(/*recurse=*/false)) {
+      has_statistics |= (buffer.key() == "running_mean" || buffer.key() == "running_var") &&
+                        buffer.value().defined() && buffer.value().scalar_type() == at::kFloat;
+    }
+    if (!has_statistics) continue;
+    for (const auto& parameter : module->parameters(/*recurse=*/false))
+      kept.insert(parameter.unsafeGetTensorImpl());
+  }
+  return kept;
+}
+
 }  // namespace
 
 std::vector<NamedParameter> inventory(const std::vector<torch::nn::Module*>& models,
@@ -82,7 +102,8 @@ std::vector<NamedParameter> inventory(const std::vector<torch::nn::Module*>& mod
   std::vector<NamedParameter> parameters;
   std::unordered_map<const c10::TensorImpl*, size_t> index;
   const OwnerOf owner = owners(optimizers);
-  ImplSet owned;
+  ImplSet owned, kept;
+  for (const auto* model : models) kept.merge(parameters_beside_statistics(*model));
   for (size_t model = 0; model < models.size(); ++model) {
     const std::string prefix =
         models.size() > 1 ? "models[" + std::to_string(model) + "]." : std::string();
@@ -96,7 +117,7 @@ std::vector<NamedParameter> inventory(const std::vector<torch::nn::Module*>& mod
         const auto holder = owner.find(impl);
         const int optimizer = holder == owner.end() ? -1 : holder->second;
         parameters.push_back(
-            {prefix + item.key(), tensor, tensor.requires_grad() && optimizer >= 0, optimizer});
+            {prefix + item.key(), tensor, tensor.requires_grad() && optimizer >= 0, optimizer, kept.count(impl) > 0});
       } else {
         parameters[found->second].name += " = " + prefix + item.key();
       }

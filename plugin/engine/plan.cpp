@@ -28,18 +28,6 @@ kernels::Isa isa_of(UpdateKernel choice) {
   return kernels::best_isa();
 }
 
-at::ScalarType compute_dtype(Precision precision) {
-  switch (precision) {
-    case Precision::kBf16:
-      return at::kBFloat16;
-    case Precision::kFp16:
-      return at::kHalf;
-    case Precision::kFp32:
-      break;
-  }
-  return at::kFloat;
-}
-
 // parameter_budget and max_live_parameters say the same in other units.
 void plan_budget(const EngineConfig& config, PagingOptions& paging) {
   paging.parameter_budget = config.parameter_budget.read(Consumer::kPaging);
@@ -103,6 +91,18 @@ ReductionOptions reduction_of(const EngineConfig& config) {
 }
 
 }  // namespace
+
+at::ScalarType compute_dtype(Precision precision) {
+  switch (precision) {
+    case Precision::kBf16:
+      return at::kBFloat16;
+    case Precision::kFp16:
+      return at::kHalf;
+    case Precision::kFp32:
+      break;
+  }
+  return at::kFloat;
+}
 
 // All flags but those that choose how a rank does its own work.
 std::string flags_text(const EngineConfig& config) {

@@ -24,6 +24,9 @@ struct Plan {
 // Throws when flags contradict each other, or ask for a kernel that is not there.
 Plan make_plan(const EngineConfig& config, const World& world);
 
+// What operators compute in.
+at::ScalarType compute_dtype(Precision precision);
+
 // The loss scale of the run, a static 1 unless precision is fp16. Throws as make_plan does.
 LossScaler make_scaler(const EngineConfig& config);
 

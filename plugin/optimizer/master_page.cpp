@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/optimizer/master_page.h"
 
+#include <ATen/autocast_mode.h>
+
 #include "plugin/gradients/gradient_slot.h"
 
 namespace zero {
@@ -116,6 +118,7 @@ void MasterPage::publish() {
 }
 
 void MasterPage::outdate_graphs() const {
+  at::autocast::clear_cache();
   for (const auto& entry : entries_) {
     parameter_of(entry).tensor.unsafeGetTensorImpl()->bump_version();
   }

@@ -51,6 +51,8 @@ class MasterPage {
   // Makes compute weights from masters. The whole page has been forgotten.
   void publish();
   // As after an optimizer of LibTorch, a graph that saved the old values must not be used again.
+  // Nor must a cast of them that autocast has kept: it would be taken without a look at the
+  // parameter.
   void outdate_graphs() const;
 
  private:

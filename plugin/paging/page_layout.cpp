@@ -89,7 +89,9 @@ class Planner {
   void place(const StorageGroup& group) {
     const auto& first = group.parameters.front().tensor;
     auto dtype = first.scalar_type();
-    if (dtype == at::kFloat && options_.compute_dtype) dtype = *options_.compute_dtype;
+    const bool keeps = std::any_of(group.parameters.begin(), group.parameters.end(),
+                                   [](const auto& parameter) { return parameter.keeps_dtype; });
+    if (dtype == at::kFloat && options_.compute_dtype && !keeps) dtype = *options_.compute_dtype;
     const bool trainable = std::any_of(group.parameters.begin(), group.parameters.end(),
                                        [](const auto& parameter) { return parameter.trainable; });
     const auto element = static_cast<int64_t>(c10::elementSize(dtype));

@@ -14,10 +14,11 @@
 namespace zero {
 
 struct NamedParameter {
-  std::string name;        // all names of a tied parameter, joined by " = "
-  at::Tensor tensor;       // the user's own handle
-  bool trainable = false;  // requires a gradient and an optimizer updates it
-  int optimizer = -1;      // which one holds it, also while it is frozen; -1: none
+  std::string name;          // all names of a tied parameter, joined by " = "
+  at::Tensor tensor;         // the user's own handle
+  bool trainable = false;    // requires a gradient and an optimizer updates it
+  int optimizer = -1;        // which one holds it, also while it is frozen; -1: none
+  bool keeps_dtype = false;  // also where fp32 parameters are computed with in another dtype
 };
 
 struct ParameterSlice {
@@ -54,8 +55,7 @@ struct PageLayout {
 struct LayoutOptions {
   int64_t page_bytes = 0;
   int shards = 1;
-  std::optional<at::ScalarType>
-      compute_dtype;         // fp32 parameters are held in this dtype; others keep theirs
+  std::optional<at::ScalarType> compute_dtype;  // of fp32 parameters that do not keep theirs
   int64_t stays_up_to = 0;   // elements of a storage that stays whole; 0: none does
   int64_t stays_in_all = 0;  // elements of all of them; the first ones are taken
 };

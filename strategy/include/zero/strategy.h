@@ -115,6 +115,10 @@ class Strategy {
   StepReport step();
   // The same for the parameters of one optimizer; the gradients of the others stay.
   StepReport step(torch::optim::Optimizer& optimizer);
+  // The tensor on device(), and a floating-point one in the precision of the compute weights:
+  // inputs and targets of a model that computes in 16 bits. Integers, booleans and complex numbers
+  // keep their dtype. Nothing calls this but you.
+  at::Tensor to_compute(const at::Tensor& tensor) const;
   // What the next backward() multiplies its loss with; 1 unless precision is fp16.
   double loss_scale() const;
   // Scales the reduced gradients so that their global norm is at most max_norm; returns the norm
