@@ -62,7 +62,8 @@ class Activations final : public SavedTensorPolicy,
   const std::shared_ptr<Stash> stash_;  // empty: nothing is moved
   mutable std::mutex mutex_;            // guards what follows
   bool region_seen_ = false;
-  double owed_ = 0;  // bytes that may go by activation_offload_ratio
+  double owed_ = 0;     // bytes that may go by activation_offload_ratio
+  bool moved_ = false;  // something, since the stash was empty
   ActivationReport report_;
   std::map<std::string, size_t> rows_;  // in report_.by_name
 };
