@@ -1,37 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strategy/foreign_names.h"
-
 #include <utility>
+
+#include "strategy/key_advice.h"
 
 namespace zero {
 
 std::string_view advice_for_foreign_name(std::string_view key) {
-  constexpr std::string_view kSections =
-      "flags are flat here: write stage, offload_parameters and offload_optimizer at the top level "
-      "or under strategy:";
-  constexpr std::string_view kBatch =
-      "the batch size is the data loader's, only gradient_accumulation_steps is set here";
-  constexpr std::string_view kMadeInCode = "optimizer and learning rate are made in code";
   constexpr std::string_view kCheckpointing =
-      "write cpu_checkpointing and partition_activations at the top level or under strategy:";
+      "it is an argument of Hugging Face's trainer; write activation_checkpointing, and checkpoint "
+      "the layers in the model";
+  constexpr std::string_view kClipping = "write gradient_clipping";
   static constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
-      {"zero_optimization", kSections},
-      {"offload_param", "write offload_parameters: true"},
-      {"cpu_offload", "write offload_optimizer: true, and offload_parameters: true at stage 3"},
-      {"cpu_offload_params", "write offload_parameters: true"},
-      {"fp16", "write precision: bf16"},
-      {"bf16", "write precision: bf16"},
-      {"torch_autocast", "write precision: bf16"},
-      {"max_grad_norm", "write gradient_clipping"},
-      {"gradient_clip_val", "write gradient_clipping"},
-      {"accumulate_grad_batches", "write gradient_accumulation_steps"},
-      {"train_batch_size", kBatch},
-      {"train_micro_batch_size_per_gpu", kBatch},
-      {"optimizer", kMadeInCode},
-      {"scheduler", kMadeInCode},
-      {"lr_scheduler", kMadeInCode},
-      {"activation_checkpointing", kCheckpointing},
+      {"max_grad_norm", kClipping},
+      {"clip_grad_norm", kClipping},
+      {"lr_scheduler", "did you mean scheduler?"},
+      {"learning_rate", "write optimizer.params.lr"},
       {"gradient_checkpointing", kCheckpointing},
+      {"gradient_accumulation", "did you mean gradient_accumulation_steps?"},
+      {"per_device_train_batch_size", "did you mean train_micro_batch_size_per_gpu?"},
+      {"micro_batch_size", "did you mean train_micro_batch_size_per_gpu?"},
+      {"opt_level", "it belongs in amp, which is not supported; remove it"},
+      {"disable_fused_adam", "the update is always fused; remove it"},
+      {"dtype", "write bf16.enabled"},
+      {"monitor", "tensorboard, csv_monitor and wandb belong at the top level"},
   };
   for (const auto& [name, advice] : kAdvice) {
     if (name == key) return advice;

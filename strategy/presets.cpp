@@ -14,10 +14,17 @@ struct Preset {
 };
 
 constexpr Preset kPresets[] = {
-    {"zero_stage_1", 1, false, false},       {"zero_stage_2", 2, false, false},
-    {"zero_stage_3", 3, false, false},       {"zero_stage_2_offload", 2, false, true},
-    {"zero_stage_3_offload", 3, true, true},
+    {"zero_stage_1", 1, false, false},        {"zero_stage_2", 2, false, false},
+    {"zero_stage_3", 3, false, false},        {"zero_stage_1_offload", 1, false, true},
+    {"zero_stage_2_offload", 2, false, true}, {"zero_stage_3_offload", 3, true, true},
 };
+
+// "deepspeed" alone is stage 2 for the trainers that have it.
+std::string own_name_of(const std::string& name) {
+  constexpr std::string_view kOtherPrefix = "deepspeed_";
+  if (name == "deepspeed") return "zero_stage_2";
+  return name.starts_with(kOtherPrefix) ? "zero_" + name.substr(kOtherPrefix.size()) : name;
+}
 
 }  // namespace
 
@@ -28,22 +35,25 @@ std::vector<std::string_view> preset_names() {
 }
 
 Flags preset_flags(const std::string& name) {
-  constexpr std::string_view kOtherPrefix = "deepspeed_";
-  const std::string own_name =
-      name.starts_with(kOtherPrefix) ? "zero_" + name.substr(kOtherPrefix.size()) : name;
+  const std::string own_name = own_name_of(name);
   Flags flags;
   for (const Preset& preset : kPresets) {
     if (preset.name != own_name) continue;
     const auto from = [&](const char* flag) {
       return Provenance{Source::kPreset, "preset " + name, flag};
     };
-    flags.values.stage.set(preset.stage, from("stage"));
+    flags.values.engine.stage.set(preset.stage, from("stage"));
     if (preset.offload_parameters) {
-      flags.values.offload_parameters.set(true, from("offload_parameters"));
+      flags.values.engine.offload_parameters.set(true, from("offload_parameters"));
     }
     if (preset.offload_optimizer) {
-      flags.values.offload_optimizer.set(true, from("offload_optimizer"));
+      flags.values.engine.offload_optimizer.set(true, from("offload_optimizer"));
     }
+    return flags;
+  }
+  if (own_name == "zero_stage_3_offload_nvme") {
+    flags.problems.push_back(problem_line(
+        "preset", name, "homes on NVMe are not supported yet; use zero_stage_3_offload"));
     return flags;
   }
   std::string reason = "there is no such preset";

@@ -3,28 +3,70 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdlib>
 #include <exception>
 
 #include "plugin/engine/engine.h"
+#include "strategy/auto_values.h"
+#include "strategy/batch_numbers.h"
+#include "strategy/config_file.h"
 #include "strategy/forwarded.h"
 #include "strategy/presets.h"
-#include "strategy/yaml_options.h"
 
 namespace zero {
+namespace {
 
-Strategy::Strategy(StrategyOptions options)
-    : Strategy(std::make_unique<EngineConfig>(resolve(options))) {}
-
-Strategy::Strategy(const std::string& preset)
-    : Strategy(std::make_unique<EngineConfig>(resolve({}, {preset_flags(preset)}))) {}
-
-Strategy Strategy::from_yaml(const std::filesystem::path& file, const StrategyOptions& overrides) {
-  return Strategy(
-      std::make_unique<EngineConfig>(resolve(overrides, {read_config_file(file).flags})));
+Known known_of(const torch::nn::Module& model) {
+  Known known;
+  std::vector<std::pair<int64_t, int64_t>> matrices;
+  bool bf16 = true;
+  bool any = false;
+  for (const at::Tensor& parameter : model.parameters()) {
+    if (!parameter.is_floating_point()) continue;
+    any = true;
+    bf16 = bf16 && parameter.scalar_type() == at::kBFloat16;
+    if (parameter.dim() == 2) matrices.emplace_back(parameter.size(1), parameter.numel());
+  }
+  known.width = model_width(matrices);
+  if (any) known.precision = bf16 ? Precision::kBf16 : Precision::kFp32;
+  return known;
 }
 
-Strategy::Strategy(std::unique_ptr<EngineConfig> config)
-    : config_(std::move(config)), engine_(std::make_unique<Engine>(*config_)) {}
+}  // namespace
+
+Strategy::Strategy(StrategyOptions options) : Strategy(resolved(options, {})) {}
+
+Strategy::Strategy(const std::string& preset, const StrategyOptions& overrides)
+    : Strategy(resolved(overrides, {preset_flags(preset)})) {}
+
+Strategy Strategy::from_file(const std::filesystem::path& file, const StrategyOptions& overrides,
+                             const std::vector<std::string>& arguments) {
+  return Strategy(resolved(overrides, {read_config_file(file), parse_arguments(arguments)}));
+}
+
+Strategy Strategy::from_yaml(const std::filesystem::path& file, const StrategyOptions& overrides) {
+  return from_file(file, overrides);
+}
+
+Strategy Strategy::from_json(const std::filesystem::path& file, const StrategyOptions& overrides) {
+  return from_file(file, overrides);
+}
+
+Resolved Strategy::resolved(const StrategyOptions& code, std::vector<Flags> layers) {
+  layers.push_back(flags_from_environment());
+  return resolve_all(code, std::move(layers));
+}
+
+Strategy::Strategy(Resolved resolved)
+    : config_(std::make_unique<RunConfig>(std::move(resolved.config))),
+      notices_(std::move(resolved.notices)),
+      engine_(std::make_unique<Engine>(config_->engine)) {
+  const char* const rank = std::getenv("RANK");
+  if (notices_.empty() || (rank != nullptr && std::string_view(rank) != "0")) return;
+  std::string text = "LibZeRO: about the configuration:";
+  for (const std::string& notice : notices_) text.append("\n  ").append(notice);
+  TORCH_WARN(text);
+}
 
 Strategy::Strategy(Strategy&&) noexcept = default;
 
@@ -32,6 +74,7 @@ Strategy& Strategy::operator=(Strategy&& other) noexcept {
   if (this != &other) {
     end();
     config_ = std::move(other.config_);
+    notices_ = std::move(other.notices_);
     engine_ = std::move(other.engine_);
   }
   return *this;
@@ -64,18 +107,44 @@ Engine& Strategy::engine() const {
   return *engine_;
 }
 
-const EngineConfig& Strategy::engine_config() const {
+const RunConfig& Strategy::config() const {
   (void)engine();
   return *config_;
 }
-std::string Strategy::forwarded() const { return forwarded_report(engine_config()); }
+const EngineConfig& Strategy::engine_config() const { return config().engine; }
+const std::vector<std::string>& Strategy::notices() const { return notices_; }
+std::string Strategy::forwarded() const { return forwarded_report(config()); }
+std::string Strategy::forwarded_json() const { return zero::forwarded_json(config()); }
+
+// What the configuration left open, and what can be checked only with a model and ranks.
+void Strategy::complete(const torch::nn::Module& model) {
+  EngineConfig& config = config_->engine;
+  std::vector<std::string> problems = fill_auto(config, known_of(model));
+  fill_batch_numbers(config, world_size(), problems);
+  if (!problems.empty()) throw ConfigError(std::move(problems));
+  config.train_batch_size.read(Consumer::kStrategy);
+  config.train_micro_batch_size_per_gpu.read(Consumer::kStrategy);
+  // One micro batch a step is what every loop does by itself.
+  if (config.gradient_accumulation_steps.peek() == 1) {
+    config.gradient_accumulation_steps.read(Consumer::kTrainer);
+  }
+}
 
 void Strategy::setup(torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
+  (void)engine();
+  complete(model);
   engine().setup(model, &optimizer);
 }
-void Strategy::setup(torch::nn::Module& model) { engine().setup(model, nullptr); }
+void Strategy::setup(torch::nn::Module& model) {
+  (void)engine();
+  complete(model);
+  engine().setup(model, nullptr);
+}
 
-void Strategy::backward(const at::Tensor& loss) { loss.backward(); }
+void Strategy::backward(const at::Tensor& loss, bool retain_graph) {
+  engine().backward(loss, retain_graph);
+}
+double Strategy::loss_scale() const { return engine().loss_scale(); }
 StepReport Strategy::step() { return engine().step(); }
 double Strategy::clip_grad_norm_(double max_norm) { return engine().clip_grad_norm_(max_norm); }
 void Strategy::zero_grad() { engine().zero_grad(); }

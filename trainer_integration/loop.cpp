@@ -67,6 +67,7 @@ class Loop {
       const StepReport report = target_.step();
       summary_.steps = step;
       gradient_norm_ = report.gradient_norm;
+      for (const auto& callback : callbacks_.on_step_end) callback(report);
       if (report.applied) {
         for (auto* const scheduler : callbacks_.schedulers) scheduler->step();
       } else {

@@ -6,23 +6,30 @@
 
 #include <iostream>
 
-#include "strategy/yaml_options.h"
+#include "strategy/config_file.h"
 #include "trainer_integration/loop.h"
 #include "zero/strategy.h"
 
 namespace zero {
 
 TrainerOptions TrainerOptions::from_yaml(const std::filesystem::path& file) {
-  const ConfigFile config = read_config_file(file);
-  if (!config.flags.problems.empty()) throw ConfigError(config.flags.problems);
+  const Flags flags = read_config_file(file);
+  std::vector<std::string> problems = problems_of(flags);
+  if (!problems.empty()) throw ConfigError(std::move(problems));
+  const TrainerSettings& settings = flags.values.trainer;
   return TrainerOptions()
-      .steps(config.trainer.steps.read(Consumer::kTrainer))
-      .log_every(config.trainer.log_every.read(Consumer::kTrainer))
-      .validate_every(config.trainer.validate_every.read(Consumer::kTrainer));
+      .steps(settings.steps.read(Consumer::kTrainer))
+      .log_every(settings.log_every.read(Consumer::kTrainer))
+      .validate_every(settings.validate_every.read(Consumer::kTrainer));
 }
 
 Trainer& Trainer::on_step_begin(std::function<void(int64_t step)> callback) {
   callbacks_.on_step_begin.push_back(std::move(callback));
+  return *this;
+}
+
+Trainer& Trainer::on_step_end(std::function<void(const StepReport&)> callback) {
+  callbacks_.on_step_end.push_back(std::move(callback));
   return *this;
 }
 

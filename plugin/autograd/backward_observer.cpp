@@ -19,6 +19,9 @@ using torch::autograd::edge_list;
 using torch::autograd::Engine;
 using torch::autograd::variable_list;
 
+// Of the passes that this thread starts.
+thread_local double scale_here = 1.0;
+
 class Listeners {
  public:
   void add(BackwardListener& listener) {
@@ -29,18 +32,24 @@ class Listeners {
     const std::lock_guard lock(mutex_);
     std::erase(listeners_, &listener);
   }
+  void pass_begins() {
+    const std::lock_guard lock(mutex_);
+    for (auto* listener : listeners_) listener->backward_begins();
+  }
   void pass_ended(bool completed) {
     const std::lock_guard lock(mutex_);  // a listener that goes away waits for its last call
     for (auto* listener : listeners_) listener->backward_ends(completed);
   }
   std::mutex& turn() { return turn_; }
   std::atomic<bool>& running() { return running_; }
+  std::atomic<double>& scale() { return scale_; }
 
  private:
   std::mutex turn_;   // held for a whole pass
   std::mutex mutex_;  // guards what follows
   std::vector<BackwardListener*> listeners_;
   std::atomic<bool> running_{false};
+  std::atomic<double> scale_{1.0};  // of the pass that is running
 };
 
 Listeners& listeners() {
@@ -66,7 +75,9 @@ class ObservedEngine final : public Engine {
         listeners().running() && torch::autograd::get_current_graph_task_id() != -1;
     if (!accumulate_grad || inside_another) return run();
     const std::lock_guard turn(listeners().turn());
+    listeners().pass_begins();
     listeners().running() = true;
+    listeners().scale() = scale_here;
     variable_list result;
     try {
       result = run();
@@ -101,6 +112,11 @@ void install_observed_engine() {
   }();
   (void)installed;
 }
+
+ScaledPasses::ScaledPasses(double scale) : before_(scale_here) { scale_here = scale; }
+ScaledPasses::~ScaledPasses() { scale_here = before_; }
+
+double running_scale() { return listeners().scale(); }
 
 BackwardSubscription::BackwardSubscription(BackwardListener& listener) : listener_(listener) {
   install_observed_engine();

@@ -16,6 +16,8 @@ void install_observed_engine();
 
 class BackwardListener {
  public:
+  // Before the first operator of a pass of any model.
+  virtual void backward_begins() = 0;
   // After the last gradient of a pass, also of one in which the listener had no part. `completed`
   // is false when it ended by an exception; then this must not throw.
   virtual void backward_ends(bool completed) = 0;
@@ -23,6 +25,22 @@ class BackwardListener {
  protected:
   ~BackwardListener() = default;
 };
+
+// The passes that this thread starts while it lives are of a loss that was multiplied with `scale`.
+class ScaledPasses {
+ public:
+  explicit ScaledPasses(double scale);
+  ~ScaledPasses();
+  ScaledPasses(const ScaledPasses&) = delete;
+  ScaledPasses& operator=(const ScaledPasses&) = delete;
+
+ private:
+  double before_;
+};
+
+// What the loss of the pass that is running was multiplied with; 1 for one that was started
+// otherwise. Any thread, during a pass.
+double running_scale();
 
 class BackwardSubscription {
  public:

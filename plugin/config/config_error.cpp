@@ -31,6 +31,10 @@ const char* name_of(Consumer consumer) {
       return "activations";
     case Consumer::kMemory:
       return "memory";
+    case Consumer::kStrategy:
+      return "strategy";
+    case Consumer::kScheduler:
+      return "scheduler";
     case Consumer::kTrainer:
       return "trainer";
   }

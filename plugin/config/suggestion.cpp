@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cctype>
+#include <set>
+#include <utility>
 
 #include "plugin/config/values.h"
 
@@ -34,6 +36,40 @@ size_t edits(const std::string& a, const std::string& b) {
   return d[a.size()][b.size()];
 }
 
+std::set<std::string> words(std::string_view name) {
+  std::set<std::string> result;
+  std::string word;
+  for (const char c : name) {
+    if (c == '_' || c == '-' || c == ' ' || c == '.') {
+      if (!word.empty()) result.insert(std::exchange(word, ""));
+    } else {
+      word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  if (!word.empty()) result.insert(word);
+  return result;
+}
+
+// Long names are mixed up by whole words: micro_batch_per_gpu, max_acceptable_batch_size.
+std::optional<std::string_view> with_most_words_in_common(
+    std::string_view name, const std::vector<std::string_view>& candidates) {
+  const std::set<std::string> wanted = words(name);
+  if (wanted.size() < 2) return std::nullopt;
+  std::optional<std::string_view> best;
+  double most = 0;  // of the words of both names
+  for (const std::string_view candidate : candidates) {
+    const std::set<std::string> other = words(candidate);
+    const auto common = static_cast<double>(std::ranges::count_if(
+        wanted, [&](const std::string& word) { return other.contains(word); }));
+    const double share = common / (static_cast<double>(wanted.size() + other.size()) - common);
+    if (common >= 2 && share >= 0.5 && share > most) {
+      most = share;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 std::optional<std::string_view> nearest(std::string_view word,
@@ -50,7 +86,7 @@ std::optional<std::string_view> nearest(std::string_view word,
       best = candidate;
     }
   }
-  return best;
+  return best ? best : with_most_words_in_common(word, candidates);
 }
 
 }  // namespace zero

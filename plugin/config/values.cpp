@@ -15,7 +15,11 @@ template <class T>
 struct Choices;
 template <>
 struct Choices<Precision> {
-  static constexpr std::array<std::string_view, 2> kNames = {"fp32", "bf16"};
+  static constexpr std::array<std::string_view, 3> kNames = {"fp32", "bf16", "fp16"};
+};
+template <>
+struct Choices<NonfiniteGradients> {
+  static constexpr std::array<std::string_view, 3> kNames = {"skip", "error", "apply"};
 };
 template <>
 struct Choices<NumberType> {
@@ -65,8 +69,9 @@ std::optional<double> unit_factor(std::string_view unit) {
   return std::nullopt;
 }
 
-std::string as_written(const Scalar& scalar) {
-  return scalar.quoted ? "the string \"" + scalar.text + "\"" : scalar.text;
+// A number or a word in quotes is what it means; the reader is told.
+std::string quotes_notice(const Scalar& scalar) {
+  return scalar.quoted ? "read " + as_written(scalar) + " as " + scalar.text : "";
 }
 
 // Whole numbers are read exactly; a form with '.', an exponent or a unit goes through a double.
@@ -76,10 +81,7 @@ Parsed<int64_t> parse_whole(const Scalar& scalar, Unit unit) {
   int64_t exact = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), exact);
   const bool all_digits = end == text.data() + text.size();
-  if (scalar.quoted && (unit != Unit::kBytes || all_digits)) {
-    return {{}, "got " + as_written(scalar) + "; take the quotes away"};
-  }
-  if (all_digits && error == std::errc()) return {exact, ""};
+  if (all_digits && error == std::errc()) return {exact, "", quotes_notice(scalar)};
 
   std::string_view rest;
   const std::optional<double> number = leading_number(text, rest);
@@ -89,13 +91,17 @@ Parsed<int64_t> parse_whole(const Scalar& scalar, Unit unit) {
   if (!number || !factor) return {{}, "got " + as_written(scalar)};
   const double value = *number * *factor;
   if (std::abs(value) >= 0x1p63) return {{}, "got " + as_written(scalar) + ", which is too large"};
-  if (value != std::floor(value)) {
-    const auto rounded = static_cast<int64_t>(std::floor(value));
-    return {{},
-            "got the fraction " + as_written(scalar) + "; did you mean " + std::to_string(rounded) +
-                "?"};
+  const auto rounded = static_cast<int64_t>(std::floor(value));
+  const bool with_unit = unit == Unit::kBytes && !rest.empty();
+  if (value == std::floor(value)) {
+    return {rounded, "", with_unit ? std::string() : quotes_notice(scalar)};
   }
-  return {static_cast<int64_t>(value), ""};
+  if (unit != Unit::kNone && value > 0) {
+    return {rounded, "", "rounded " + scalar.text + " down to " + std::to_string(rounded)};
+  }
+  return {
+      {},
+      "got the fraction " + as_written(scalar) + "; did you mean " + std::to_string(rounded) + "?"};
 }
 
 template <class T>
@@ -122,13 +128,28 @@ std::vector<std::string_view> choices() {
   }
 }
 
+std::string as_written(const Scalar& scalar) {
+  return scalar.quoted ? "the string \"" + scalar.text + "\"" : scalar.text;
+}
+
+bool equal_ignoring_case(std::string_view a, std::string_view b) { return lower(a) == lower(b); }
+
 template <>
 Parsed<bool> parse_value<bool>(const Scalar& scalar, Unit) {
   const std::string word = lower(scalar.text);
+  if (word == "1" || word == "0") {
+    const bool is_true = word == "1";
+    return {is_true, "", "read " + as_written(scalar) + (is_true ? " as true" : " as false")};
+  }
   const bool is_true = means_true(word);
   if (!is_true && !means_false(word)) return {{}, "got " + as_written(scalar)};
-  if (scalar.quoted) return {{}, "got " + as_written(scalar) + "; take the quotes away"};
-  return {is_true, ""};
+  return {is_true, "", quotes_notice(scalar)};
+}
+
+template <>
+Parsed<std::string> parse_value<std::string>(const Scalar& scalar, Unit) {
+  if (scalar.text.empty()) return {{}, "got an empty text"};
+  return {scalar.text, ""};
 }
 
 template <>
@@ -141,27 +162,25 @@ Parsed<int> parse_value<int>(const Scalar& scalar, Unit unit) {
   const Parsed<int64_t> whole = parse_whole(scalar, unit);
   if (!whole.value) return {{}, whole.reason};
   if (!std::in_range<int>(*whole.value)) return {{}, "got " + as_written(scalar)};
-  return {static_cast<int>(*whole.value), ""};
+  return {static_cast<int>(*whole.value), "", whole.notice};
 }
 
 template <>
 Parsed<double> parse_value<double>(const Scalar& scalar, Unit) {
   std::string_view rest;
   const std::optional<double> number = leading_number(scalar.text, rest);
-  if (scalar.quoted || !number || !rest.empty()) {
-    const std::string remedy =
-        scalar.quoted && number && rest.empty() ? "; take the quotes away" : "";
-    return {{}, "got " + as_written(scalar) + remedy};
+  if (!number || !rest.empty()) {
+    const std::string word = lower(scalar.text);
+    const bool is_switch = means_true(word) || means_false(word);
+    return {{}, "got " + as_written(scalar) + (is_switch ? "; did you mean 1.0?" : "")};
   }
-  return {*number, ""};
+  return {*number, "", quotes_notice(scalar)};
 }
 
 template <>
 Parsed<Precision> parse_value<Precision>(const Scalar& scalar, Unit) {
-  if (is_one_of(lower(scalar.text), {"fp16", "float16", "half", "16", "16-mixed"})) {
-    return {{},
-            "got " + as_written(scalar) +
-                "; half precision needs loss scaling, which is not there yet: use bf16"};
+  if (is_one_of(lower(scalar.text), {"float16", "half", "16", "16-mixed"})) {
+    return {{}, "got " + as_written(scalar) + "; did you mean fp16?"};
   }
   return parse_choice<Precision>(scalar);
 }
@@ -169,6 +188,11 @@ Parsed<Precision> parse_value<Precision>(const Scalar& scalar, Unit) {
 template <>
 Parsed<NumberType> parse_value<NumberType>(const Scalar& scalar, Unit) {
   return parse_choice<NumberType>(scalar);
+}
+
+template <>
+Parsed<NonfiniteGradients> parse_value<NonfiniteGradients>(const Scalar& scalar, Unit) {
+  return parse_choice<NonfiniteGradients>(scalar);
 }
 
 template <>
@@ -200,11 +224,24 @@ std::string print_value(double value, Unit) {
   return {text.data(), end};
 }
 
+std::string print_value(const std::string& value, Unit) { return value; }
+
+std::string print_value(const std::vector<double>& value, Unit unit) {
+  std::string text = "[";
+  for (size_t i = 0; i < value.size(); ++i) {
+    text.append(i > 0 ? ", " : "").append(print_value(value[i], unit));
+  }
+  return text + "]";
+}
+
 std::string print_value(Precision value, Unit) {
   return std::string(Choices<Precision>::kNames.at(static_cast<size_t>(value)));
 }
 std::string print_value(NumberType value, Unit) {
   return std::string(Choices<NumberType>::kNames.at(static_cast<size_t>(value)));
+}
+std::string print_value(NonfiniteGradients value, Unit) {
+  return std::string(Choices<NonfiniteGradients>::kNames.at(static_cast<size_t>(value)));
 }
 std::string print_value(DeviceChoice value, Unit) {
   return std::string(Choices<DeviceChoice>::kNames.at(static_cast<size_t>(value)));
@@ -226,8 +263,11 @@ template std::vector<std::string_view> choices<bool>();
 template std::vector<std::string_view> choices<int>();
 template std::vector<std::string_view> choices<int64_t>();
 template std::vector<std::string_view> choices<double>();
+template std::vector<std::string_view> choices<std::string>();
+template std::vector<std::string_view> choices<std::vector<double>>();
 template std::vector<std::string_view> choices<Precision>();
 template std::vector<std::string_view> choices<NumberType>();
+template std::vector<std::string_view> choices<NonfiniteGradients>();
 template std::vector<std::string_view> choices<DeviceChoice>();
 template std::vector<std::string_view> choices<UpdateKernel>();
 

@@ -14,6 +14,7 @@
 
 namespace zero {
 
+// Sizes are whole; a fraction of one is rounded down with a notice. Elements are counted, not bytes.
 enum class Unit : uint8_t { kNone, kBytes, kElements };
 
 struct Range {
@@ -27,23 +28,31 @@ struct Scalar {
   bool quoted = false;
 };
 
-// Either a value, or the reason why there is none.
+// Either a value, with a notice where it was not written as it was understood, or the reason why
+// there is none.
 template <class T>
 struct Parsed {
   std::optional<T> value;
   std::string reason;
+  std::string notice = {};
 };
 
-// T: bool, int, int64_t, double, Precision, NumberType, DeviceChoice, UpdateKernel. The range is not looked at.
+// T: bool, int, int64_t, double, std::string or one of the choices. The range is not looked at.
 template <class T>
 Parsed<T> parse_value(const Scalar& scalar, Unit unit);
+// As it stands in the file, for messages: the string "8", or 8.
+std::string as_written(const Scalar& scalar);
+bool equal_ignoring_case(std::string_view a, std::string_view b);
 
 std::string print_value(bool value, Unit unit);
 std::string print_value(int value, Unit unit);
 std::string print_value(int64_t value, Unit unit);
 std::string print_value(double value, Unit unit);
+std::string print_value(const std::string& value, Unit unit);
+std::string print_value(const std::vector<double>& value, Unit unit);
 std::string print_value(Precision value, Unit unit);
 std::string print_value(NumberType value, Unit unit);
+std::string print_value(NonfiniteGradients value, Unit unit);
 std::string print_value(DeviceChoice value, Unit unit);
 std::string print_value(UpdateKernel value, Unit unit);
 
@@ -54,8 +63,8 @@ std::vector<std::string_view> choices();
 // "a", "a or b", "a, b or c".
 std::string join_or(const std::vector<std::string_view>& words);
 
-// The candidate that `word` was probably meant to be: few edits away for its length. Case, '-' and
-// '_' do not count.
+// The candidate that `word` was probably meant to be: few edits away for its length, or made of
+// mostly the same words. Case, '-' and '_' do not count.
 std::optional<std::string_view> nearest(std::string_view word,
                                         const std::vector<std::string_view>& candidates);
 

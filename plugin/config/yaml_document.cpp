@@ -1,65 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugin/config/yaml_document.h"
-
 #include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
-#include <fstream>
 #include <sstream>
+
+#include "plugin/config/document.h"
 
 namespace zero {
 namespace {
 
 class Converter {
  public:
-  Converter(const std::string& name, YamlDocument& document) : name_(name), document_(document) {}
+  Converter(const std::string& name, Document& document) : name_(name), document_(document) {}
 
   std::string place(const YAML::Mark& mark) const {
     return name_ + ":" + std::to_string(mark.line + 1) + ":" + std::to_string(mark.column + 1);
   }
 
-  YamlValue value(const YAML::Node& node, int depth) {
-    YamlValue result;
-    result.where = place(node.Mark());
-    switch (node.Type()) {
+  Node node(const YAML::Node& yaml, int depth) {
+    Node result;
+    result.where = place(yaml.Mark());
+    if (full(depth, result.where)) return result;
+    switch (yaml.Type()) {
       case YAML::NodeType::Undefined:
       case YAML::NodeType::Null:
         break;
       case YAML::NodeType::Scalar:
-        result.kind = YamlValue::Kind::kScalar;
+        result.kind = Node::Kind::kScalar;
         // The library marks a plain scalar with the tag "?".
-        result.scalar = {node.Scalar(), node.Tag() != "?"};
+        result.scalar = {yaml.Scalar(), yaml.Tag() != "?"};
         break;
       case YAML::NodeType::Sequence:
-        result.kind = YamlValue::Kind::kList;
+        result.kind = Node::Kind::kList;
+        for (const auto& item : yaml) result.items.push_back(node(item, depth + 1));
         break;
       case YAML::NodeType::Map:
-        result.kind = YamlValue::Kind::kMap;
-        // The limit also ends documents that contain themselves through an anchor.
-        if (depth < kDeepestMap) {
-          for (const auto& pair : node) entry(pair.first, pair.second, depth, result);
-        }
+        result.kind = Node::Kind::kMap;
+        for (const auto& pair : yaml) entry(pair.first, pair.second, depth, result);
         break;
     }
     return result;
   }
 
  private:
-  void entry(const YAML::Node& key, const YAML::Node& child, int depth, YamlValue& map) {
+  // Aliases can make a small text grow without end, and a document can contain itself.
+  bool full(int depth, const std::string& where) {
+    if (depth <= kDeepestNode && ++nodes_ <= kMostNodes) return false;
+    if (!reported_) {
+      document_.problems.push_back(where +
+                                   ": nested too deeply or too large for a configuration; write "
+                                   "the settings out, without anchors");
+    }
+    reported_ = true;
+    return true;
+  }
+
+  void entry(const YAML::Node& key, const YAML::Node& child, int depth, Node& map) {
     if (!key.IsScalar()) {
       document_.problems.push_back(place(key.Mark()) +
                                    ": a key must be a name, not a map, a list or nothing");
       return;
     }
-    YamlEntry result{key.Scalar(), place(key.Mark()), value(child, depth + 1)};
+    Entry result{key.Scalar(), place(key.Mark()), node(child, depth + 1)};
     // The library puts a value that is not written at the next token.
-    if (result.value.kind == YamlValue::Kind::kNull) result.value.where = result.where;
+    if (result.value.kind == Node::Kind::kNull) result.value.where = result.where;
     map.entries.push_back(std::move(result));
   }
 
   const std::string& name_;
-  YamlDocument& document_;
+  Document& document_;
+  size_t nodes_ = 0;
+  bool reported_ = false;
 };
 
 // Listens to nothing; parsing with it finds the ends of documents.
@@ -87,50 +99,28 @@ bool has_second_document(const std::string& text) {
   return parser.HandleNextDocument(silent) && parser.HandleNextDocument(silent);
 }
 
-YamlDocument failed(std::string problem) {
-  YamlDocument document;
-  document.problems.push_back(std::move(problem));
-  return document;
-}
-
 }  // namespace
 
-YamlDocument parse_yaml(const std::string& text, const std::string& name) {
-  YamlDocument document;
+Document parse_yaml(std::string_view view, const std::string& name) {
+  if (view.size() > kLargestFile) return failed_document(name + ": too large for a configuration");
+  const std::string text(view);
+  Document document;
   Converter convert(name, document);
   try {
     if (has_second_document(text)) {
-      return failed(name +
-                    ": holds more than one YAML document; remove '---' between them, or stray text "
-                    "before or after the flags");
+      return failed_document(name +
+                             ": holds more than one YAML document; remove '---' between them, or "
+                             "stray text before or after the flags");
     }
-    document.root = convert.value(YAML::Load(text), 0);
-    if (document.root.kind == YamlValue::Kind::kNull) document.root.where = name;
+    document.root = convert.node(YAML::Load(text), 0);
+    if (document.root.kind == Node::Kind::kNull) document.root.where = name;
   } catch (const YAML::DeepRecursion& error) {
-    return failed(convert.place(error.mark) +
-                  ": nested too deeply; a configuration has at most one level of sections");
+    return failed_document(convert.place(error.mark) +
+                           ": nested too deeply for a configuration; write the settings out");
   } catch (const YAML::Exception& error) {
-    return failed(convert.place(error.mark) + ": not valid YAML: " + error.msg);
+    return failed_document(convert.place(error.mark) + ": not valid YAML: " + error.msg);
   }
   return document;
-}
-
-YamlDocument read_yaml(const std::filesystem::path& file) {
-  const std::string name = file.string();
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(file, error);
-  if (!std::filesystem::exists(status)) {
-    return failed(name + ": there is no such file; check the path, relative ones start at " +
-                  std::filesystem::current_path().string());
-  }
-  if (std::filesystem::is_directory(status)) {
-    return failed(name + ": is a folder; name the YAML file in it");
-  }
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (!stream) return failed(name + ": cannot be read; check its permissions");
-  return parse_yaml(text.str(), name);
 }
 
 }  // namespace zero

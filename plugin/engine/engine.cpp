@@ -4,13 +4,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/cuda.h>
 
-#include <cmath>
-#include <limits>
-
 #include "plugin/engine/model_inventory.h"
 #include "plugin/engine/plan.h"
-#include "plugin/optimizer/kernels/norm.h"
-#include "zero/step_report.h"
 
 namespace zero {
 
@@ -76,7 +71,7 @@ void Engine::move_buffers(torch::nn::Module& model) {
     if (buffer.device() != device()) buffer.set_data(buffer.to(device()));
     if (world_->world_size() == 1) continue;
     const at::Tensor values = buffer.contiguous();
-    world_->gather().broadcast(values, 0);
+    world_->reduce().broadcast(values, 0);
     if (!values.is_same(buffer)) buffer.copy_(values);
   }
 }
@@ -112,17 +107,24 @@ void Engine::setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer)
 // Plans and allocates; throws when model, optimizer and flags do not fit together.
 void Engine::make_rooms(const std::vector<NamedParameter>& parameters,
                         torch::optim::Optimizer* optimizer) {
-  const Plan plan = make_plan(config_, *world_);
+  Plan plan = make_plan(config_, *world_);
+  scaler_ = make_scaler(config_);
   ledger_ = std::make_shared<Ledger>();
-  buffers_ = std::make_unique<Buffers>(*ledger_, device());
+  buffers_ = std::make_unique<Buffers>(*ledger_, device(), plan.pinning);
   const auto threads = config_.update_threads.read(Consumer::kOptimizer);
   pool_ = std::make_unique<kernels::ThreadPool>(
       threads > 0 ? static_cast<int>(threads) : kernels::ThreadPool::available_cores());
-  pages_ = std::make_unique<ParameterPages>(parameters, plan.paging, *buffers_, *ledger_,
-                                            world_->gather());
+  pages_ = std::make_unique<ParameterPages>(parameters, plan.paging, *buffers_, *ledger_, *world_);
   if (optimizer == nullptr) return;
   optimizer_ = std::make_unique<ShardedOptimizer>(*optimizer, *pages_, plan.optimizer, *buffers_,
                                                   *ledger_, *pool_);
+  clock_.reset();
+  if (config_.wall_clock_breakdown.read(Consumer::kOptimizer)) {
+    clock_ = std::make_unique<StepClock>(device());
+    plan.gradients.on_pass = [this](bool begins) {
+      begins ? clock_->pass_begins() : clock_->pass_ends();
+    };
+  }
   gradients_ = std::make_unique<Gradients>(*pages_, plan.gradients, *buffers_, *ledger_,
                                            world_->reduce(), world_->control(), *pool_);
 }
@@ -143,8 +145,14 @@ void Engine::connect() {
   gradients_->attach();
   optimizer_->connect(*gradients_);
   gradients_->on_begin = [this] { begin_backward(); };
-  if (pages_->residency() != nullptr) {
-    gradients_->history = [this] { return pages_->residency()->order(); };
+  if (config_.precision.peek() == Precision::kFp16) {
+    gradients_->on_optimizer_step = [this] { check_plain_step(); };
+  }
+  if (Residency* const residency = pages_->residency()) {
+    gradients_->meet = [this](const char* place, const ParameterPage* page) {
+      pages_->meet(place, page);
+    };
+    gradients_->careful = [residency] { return residency->careful(); };
   }
 }
 
@@ -152,7 +160,7 @@ void Engine::teardown() {
   if (!pages_) return;
   TORCH_CHECK(open_scopes_ == 0,
               "LibZeRO: a zero::GatheredParameters scope is open. Close it before teardown().");
-  for (const auto& page : pages_->all()) page->freshen();
+  pages_->freshen();
   pages_->hand_back();
   drop_rooms();
 }
@@ -167,44 +175,6 @@ void Engine::require_setup(const char* call) const {
               " needs a model and an optimizer. Call setup(model, optimizer) first.");
 }
 
-StepReport Engine::step() {
-  require_setup("step()");
-  pages_->reclaim();
-  gradients_->accept_changes();
-  gradients_->finish();
-  StepReport report;
-  report.gradient_norm = std::numeric_limits<double>::quiet_NaN();
-  const double max_norm = config_.gradient_clipping.read(Consumer::kGradients);
-  bool finite = true;
-  if (max_norm > 0) {
-    report.gradient_norm = gradients_->norm();
-    finite = std::isfinite(report.gradient_norm);
-    report.clip_coefficient = kernels::clip_coefficient(report.gradient_norm, max_norm);
-  }
-  if (finite) {
-    optimizer_->step(*gradients_, static_cast<float>(report.clip_coefficient));
-    ++steps_;
-  } else {
-    TORCH_WARN("LibZeRO: the gradient norm is ", report.gradient_norm,
-               "; this step changes nothing.");
-  }
-  report.applied = finite;
-  report.step = steps_;
-  gradients_->clear();
-  check_consulted();
-  return report;
-}
-
-double Engine::clip_grad_norm_(double max_norm) {
-  require_setup("clip_grad_norm_()");
-  TORCH_CHECK(max_norm > 0, "LibZeRO: clip_grad_norm_ needs a positive norm, not ", max_norm, ".");
-  gradients_->accept_changes();
-  const double norm = gradients_->norm();
-  const float coefficient = kernels::clip_coefficient(norm, max_norm);
-  if (coefficient < 1.0f) gradients_->scale(coefficient);
-  return norm;
-}
-
 void Engine::zero_grad() {
   require_setup("zero_grad()");
   gradients_->clear();
@@ -213,12 +183,6 @@ void Engine::zero_grad() {
 at::Tensor Engine::gradient(const at::Tensor& parameter) {
   require_setup("gradient()");
   return gradients_->whole(parameter);
-}
-
-void Engine::begin_backward() {
-  pages_->reclaim();
-  // A plain optimizer.step() cannot be seen as a whole; the backward after it ends the first step.
-  if (optimizer_->plain_step_seen()) check_consulted();
 }
 
 void Engine::check_consulted() {
@@ -240,6 +204,12 @@ MemoryReport Engine::memory_report() const {
   MemoryReport report = ledger_->report();
   read_process(report);
   if (buffers_) read_device(report, buffers_->device());
+  if (gradients_) report.traffic = gradients_->traffic();
+  if (pages_) {
+    const TrafficCounters weights = pages_->traffic();
+    report.traffic.weight_gathers = weights.weight_gathers;
+    report.traffic.gathered_bytes = weights.gathered_bytes;
+  }
   if (pages_) report.permanent_parameter_bytes = pages_->permanent_bytes();
   if (pages_ && pages_->residency() != nullptr) report.paging = pages_->residency()->counters();
   return report;
@@ -287,8 +257,9 @@ void Engine::close_scope(const std::vector<ParameterPage*>& pages) noexcept {
 }
 
 void Engine::take_values_from(int rank, const std::vector<ParameterPage*>& pages) {
+  pages_->meet("the end of a scope with a modifier rank");
   for (ParameterPage* page : pages) {
-    world_->gather().broadcast(page->whole(), rank);
+    world_->reduce().broadcast(page->whole(), rank);
     page->pin(Access::kWrite);
     page->unpin();
     for (const auto& slice : page->layout().parameters)

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "plugin/activations/activations.h"
+#include "plugin/engine/step_clock.h"
 #include "plugin/gradients/gradients.h"
+#include "plugin/gradients/loss_scaler.h"
 #include "plugin/memory/ledger.h"
 #include "plugin/optimizer/sharded_optimizer.h"
 #include "plugin/paging/parameter_pages.h"
@@ -30,7 +32,9 @@ class Engine {
   void setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer);
   void teardown();
 
+  void backward(const at::Tensor& loss, bool retain_graph);
   StepReport step();
+  double loss_scale() const { return scaler_.scale(); }
   double clip_grad_norm_(double max_norm);
   void zero_grad();
   at::Tensor gradient(const at::Tensor& parameter);
@@ -58,6 +62,10 @@ class Engine {
   void drop_rooms();
   void connect();
   void begin_backward();
+  void check_plain_step();
+  // Whether this step's gradients may be applied. Throws where the flags say so.
+  bool accept(double gradient_norm, NonfiniteGradients policy);
+  [[noreturn]] void fail_for_overflows(double gradient_norm);
   void move_buffers(torch::nn::Module& model);
   void check_consulted();
   void require_setup(const char* call) const;
@@ -72,7 +80,10 @@ class Engine {
   std::unique_ptr<ParameterPages> pages_;
   std::unique_ptr<ShardedOptimizer> optimizer_;
   std::unique_ptr<Gradients> gradients_;
+  std::unique_ptr<StepClock> clock_;          // null: nothing is measured
   std::shared_ptr<Activations> activations_;  // empty: no activation flag is on
+  LossScaler scaler_;                         // of the latest setup
+  at::Tensor loss_;                           // of the latest strategy.backward(), for a message
   int64_t steps_ = 0;
   int open_scopes_ = 0;  // of zero::GatheredParameters
   bool consulted_ = false;

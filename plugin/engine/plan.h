@@ -6,6 +6,7 @@
 #include <string>
 
 #include "plugin/gradients/gradients.h"
+#include "plugin/gradients/loss_scaler.h"
 #include "plugin/optimizer/sharded_optimizer.h"
 #include "plugin/paging/parameter_pages.h"
 #include "plugin/partition/world.h"
@@ -14,6 +15,7 @@
 namespace zero {
 
 struct Plan {
+  Pinning pinning;
   PagingOptions paging;
   GradientOptions gradients;
   ShardedOptimizerOptions optimizer;
@@ -21,6 +23,9 @@ struct Plan {
 
 // Throws when flags contradict each other, or ask for a kernel that is not there.
 Plan make_plan(const EngineConfig& config, const World& world);
+
+// The loss scale of the run, a static 1 unless precision is fp16. Throws as make_plan does.
+LossScaler make_scaler(const EngineConfig& config);
 
 // What must be equal on all ranks, a flag a line.
 std::string flags_text(const EngineConfig& config);

@@ -11,11 +11,13 @@ void Gradients::scale(float factor) {
   const std::lock_guard lock(mutex_);
   finish_locked();
   release_views(nullptr);
+  norm_.reset();
   for (const auto& page : pages_) shard(*page).mul_(factor);
 }
 
 at::Tensor Gradients::gather_whole(GradientPage& page) {
   const auto& layout = page.layout();
+  if (options_.shard.count > 1) meet_others("the gathering of the gradients of ", &page);
   if (direct()) {
     if (options_.shard.count > 1) reduce_.all_gather(page.home_.tensor, shard(page));
     return page.home_.tensor;
@@ -34,15 +36,12 @@ at::Tensor Gradients::whole(const at::Tensor& parameter) {
   at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   finish_locked();
-  for (auto& page : pages_) {
-    for (size_t i = 0; i < page->entries_.size(); ++i) {
-      if (!page->layout().parameters[i].parameter.tensor.is_same(parameter)) continue;
-      if (!page->entries_[i].present) return {};
-      return page->shaped(gather_whole(*page), i).clone();
-    }
-  }
-  TORCH_CHECK(false, "LibZeRO: the tensor of sizes ", parameter.sizes(),
+  const auto found = by_parameter_.find(parameter.unsafeGetTensorImpl());
+  TORCH_CHECK(found != by_parameter_.end(), "LibZeRO: the tensor of sizes ", parameter.sizes(),
               " is no trainable parameter of the model that was set up.");
+  const auto [page, index] = found->second;
+  if (!page->entries_[index].present) return {};
+  return page->shaped(gather_whole(*page), index).clone();
 }
 
 void Gradients::pin(GradientPage& page, Access access) {
@@ -61,6 +60,7 @@ void Gradients::unpin(GradientPage& page) noexcept {
   at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   --page.pins_;
+  if (page.written_) norm_.reset();
   if (page.written_ && !direct()) {
     page.home_.tensor.copy_(own_part(page, page.whole_));
   }

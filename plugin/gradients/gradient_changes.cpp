@@ -38,7 +38,8 @@ void Gradients::keep_graph(GradientPage& page, size_t parameter, const at::Tenso
               "create_graph=true) for the inner derivative.");
   const at::AutoGradMode grad(true);
   at::Tensor& graph = page.entries_[parameter].graph;
-  graph = graph.defined() ? graph + gradient : gradient;
+  const at::Tensor unscaled = unscale_ == 1.0 ? gradient : gradient * unscale_;
+  graph = graph.defined() ? graph + unscaled : unscaled;
 }
 
 at::Tensor Gradients::visible(GradientPage& page, size_t parameter) {
@@ -113,6 +114,20 @@ void Gradients::used(GradientPage& page, size_t parameter) {
   if (!begun_) settle(page, parameter, Replaced::kTake);
 }
 
+void Gradients::optimizer_steps() const {
+  if (!on_optimizer_step) return;
+  for (const auto& page : pages_) {
+    for (const auto& entry : page->entries_) {
+      if (entry.present) return on_optimizer_step();
+    }
+  }
+}
+
+void Gradients::written() {
+  const std::lock_guard lock(mutex_);
+  norm_.reset();
+}
+
 void Gradients::accept_changes() {
   at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
@@ -138,6 +153,7 @@ void Gradients::take(GradientPage& page, size_t parameter, const at::Tensor& gra
                           .to(buffers_.device(), at::kFloat);
   finish_locked();
   if (options_.world_size > 1) {
+    meet_others("a gradient put into .grad() by hand");
     control_.agree("the gradient that was put into .grad() by hand", name,
                    "Put gradients into the same parameters on all ranks.");
     values = values.clone();
@@ -158,6 +174,7 @@ void Gradients::take(GradientPage& page, size_t parameter, const at::Tensor& gra
 
 void Gradients::write(GradientPage& page, size_t parameter, const at::Tensor& values) {
   finish_locked();
+  norm_.reset();
   release_views(nullptr);
   if (direct()) {
     page.shaped(page.home_.tensor, parameter).copy_(values);
@@ -181,6 +198,7 @@ void Gradients::drop(GradientPage& page, size_t parameter) {
   entry.content = GradientPage::Content::kStale;
   entry.attached = false;
   entry.present = false;
+  norm_.reset();
   if (on_presence) on_presence(page, parameter);
 }
 

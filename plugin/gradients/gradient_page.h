@@ -66,13 +66,13 @@ class GradientPage final : public Page {
   ParameterPage& parameters_;
   std::vector<Parameter>
       entries_;              // as in layout().parameters; those of frozen parameters stay stale
+  int index_ = 0;            // in Gradients::pages()
   Buffer home_;              // fp32: the whole page, or this rank's shard
   bool holds_sums_ = false;  // some parameter's content is a sum
 
   GradientBuckets::Bucket* bucket_ = nullptr;
-  int arrivals_ = 0;      // in this backward
-  int expected_ = 0;      // arrivals that complete the page; learnt from the backward before
-  bool reduced_ = false;  // in this backward
+  int arrivals_ = 0;  // in this backward
+  int expected_ = 0;  // arrivals that complete the page; learnt from the backward before
 
   at::Tensor whole_;  // while views are bound
   int pins_ = 0;

@@ -12,10 +12,14 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "plugin/autograd/backward_observer.h"
 #include "plugin/gradients/gradient_page.h"
+#include "plugin/gradients/gradient_reduction.h"
 #include "plugin/optimizer/kernels/thread_pool.h"
 #include "plugin/paging/parameter_pages.h"
 #include "plugin/partition/control.h"
@@ -26,7 +30,10 @@ struct GradientOptions {
   int stage = 0;
   int world_size = 1;
   ShardPlace shard;
-  Place home = Place::kDevice;  // of reduced shards
+  ReductionOptions reduction;
+  bool beside_backward = true;  // reductions on a stream of their own
+  // Called when a pass of any model begins and when it has completed, on its thread; may be empty.
+  std::function<void(bool begins)> on_pass;
 };
 
 class Gradients final : public BackwardListener {
@@ -38,14 +45,20 @@ class Gradients final : public BackwardListener {
   // accumulator.
   void attach();
 
+  void backward_begins() override;
   void backward_ends(bool completed) override;
 
   // Completes what backward left for later: reductions below stage 2 and zeros for absent
   // gradients. Collective; does nothing when nothing has changed since.
   void finish();
-  // Global 2-norm of the mean gradient. Collective.
+  // Global 2-norm of the mean gradient, kept until a gradient changes. Collective.
   double norm();
   void scale(float factor);
+  // The user's own optimizer is about to apply gradients. May throw: then it does not.
+  std::function<void()> on_optimizer_step;
+  void optimizer_steps() const;
+  // A shard was written by somebody else.
+  void written();
   // Before the gradients are used: what users have cleared is dropped, what they have put in place
   // of a gradient is taken. Collective where they have.
   void accept_changes();
@@ -57,8 +70,11 @@ class Gradients final : public BackwardListener {
   const std::vector<std::unique_ptr<GradientPage>>& pages() const { return pages_; }
   // Called when the first gradient of a backward pass arrives. May throw: then that backward fails.
   std::function<void()> on_begin;
-  // A text that must be equal on all ranks at the end of each backward.
-  std::function<std::string()> history;
+  // Waits until all ranks are at this place (and page). Empty where ranks cannot come to a
+  // collective at different times, or it does not matter: see Residency::meet().
+  std::function<void(const char* place, const ParameterPage* page)> meet;
+  // Reductions during backward must be met for, too.
+  std::function<bool()> careful;
   // Asked where a gradient is there: the user has cleared it in the optimizer.
   std::function<bool(const GradientPage&, size_t parameter)> cleared_elsewhere;
   // Called when this parameter's gradient has appeared or has been dropped.
@@ -73,6 +89,7 @@ class Gradients final : public BackwardListener {
   // A copy of the whole mean gradient in the parameter's shape; undefined when there is none.
   // Collective.
   at::Tensor whole(const at::Tensor& parameter);
+  TrafficCounters traffic() const;
 
   // Makes sure that the gradient of this parameter comes here, whatever accumulator autograd has
   // for it.
@@ -88,6 +105,7 @@ class Gradients final : public BackwardListener {
   bool direct() const { return direct_; }
   void detach();
   void begin();
+  void end_pass(bool completed);
   enum class Replaced : uint8_t { kTake, kLeave };
   static const NamedParameter& named(const GradientPage& page, size_t parameter);
   // Compares what users see as `.grad()` with what the engine holds; see gradient_changes.cpp.
@@ -115,10 +133,15 @@ class Gradients final : public BackwardListener {
   void release_views(const GradientPage* except);
   void agree_on_order();
   void finish_locked();
+  void reduce_homes();
+  void reduce_the_rest();
+  void drop_buckets();
   void exchange_presence();
+  void meet_others(const char* place, const GradientPage* page = nullptr) const;
   // Stages 0 and 1: more gradients are about to be added locally to sums that are reduced already.
   void undo_reduction();
   double local_squares();
+  double device_squares();
   void allocate_norm_scratch();
 
   GradientOptions options_;
@@ -128,11 +151,15 @@ class Gradients final : public BackwardListener {
   Control& control_;
   kernels::ThreadPool& pool_;
   SideStream reductions_;
-  Event filled_;     // a bucket has all its gradients
+  Event filled_;     // a bucket, or all homes, have all their gradients
   Event deposited_;  // the last reduction's result is in its home
+  std::unique_ptr<GradientReduction> reduction_;
+  int64_t side_reductions_ = 0;
 
   std::recursive_mutex mutex_;  // a view's pin may come while the same thread holds it in begin
   std::vector<std::unique_ptr<GradientPage>> pages_;
+  std::unordered_map<const c10::TensorImpl*, std::pair<GradientPage*, size_t>> by_parameter_;
+  bool some_on_host_ = false;  // homes
   std::unique_ptr<GradientBuckets> buckets_;
   Buffer staging_;                // pinned: where a host home is added to
   Buffer norm_scratch_;           // fp64, on the device
@@ -140,7 +167,9 @@ class Gradients final : public BackwardListener {
   std::vector<int> completions_;  // pages in order of completion in this backward
   size_t next_ = 0;               // of order_, in this backward
   bool order_agreed_ = false;
+  std::optional<double> norm_;
   bool begun_ = false;    // this backward has reached a parameter
+  double unscale_ = 1.0;  // what undoes the loss scale of this backward
   bool finished_ = true;  // nothing has changed since finish()
   bool reduced_ = false;  // direct homes hold means, not this rank's sums
   BackwardSubscription subscription_;

@@ -16,8 +16,10 @@ namespace zero {
 
 namespace {
 
-// Maps, registers and hands out one block; unregisters and unmaps it when the tensor dies.
-at::Tensor mapped_zeros(MemoryClass memory_class, int64_t numel, at::ScalarType dtype) {
+// Maps, registers if it is to be pinned, and hands out one block; unregisters and unmaps it when the
+// tensor dies.
+at::Tensor mapped_zeros(MemoryClass memory_class, int64_t numel, at::ScalarType dtype,
+                        bool pinned) {
   const size_t bytes = static_cast<size_t>(numel) * c10::elementSize(dtype);
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   TORCH_CHECK(data != MAP_FAILED, "LibZeRO: ", bytes, " bytes of host memory for ",
@@ -26,15 +28,18 @@ at::Tensor mapped_zeros(MemoryClass memory_class, int64_t numel, at::ScalarType 
   madvise(data, bytes, MADV_HUGEPAGE);  // advice only: systems without huge pages refuse it
   bool registered = false;
 #ifdef LIBZERO_CUDA
-  const cudaError_t status = cudaHostRegister(data, bytes, cudaHostRegisterDefault);
-  registered = status == cudaSuccess;
-  if (!registered) {
+  const cudaError_t status =
+      pinned ? cudaHostRegister(data, bytes, cudaHostRegisterDefault) : cudaSuccess;
+  registered = pinned && status == cudaSuccess;
+  if (pinned && !registered) {
     (void)cudaGetLastError();
     TORCH_WARN_ONCE(
         "LibZeRO: host memory for ", name_of(memory_class), " could not be pinned (",
         cudaGetErrorString(status),
         "); copies to and from the GPU will be slower. Raise the locked-memory limit (ulimit -l).");
   }
+#else
+  (void)pinned;
 #endif
   const auto release = [bytes, registered](void* pointer) {
 #ifdef LIBZERO_CUDA
@@ -50,11 +55,14 @@ at::Tensor mapped_zeros(MemoryClass memory_class, int64_t numel, at::ScalarType 
 
 Buffer Buffers::allocate(MemoryClass memory_class, Place place, int64_t numel,
                          at::ScalarType dtype) {
-  auto booking =
-      ledger_.book(memory_class, place, numel * static_cast<int64_t>(c10::elementSize(dtype)));
+  const bool pinned =
+      place == Place::kHost &&
+      (memory_class == MemoryClass::kParameterHome ? pinning_.parameters : pinning_.optimizer);
+  auto booking = ledger_.book(memory_class, place,
+                              numel * static_cast<int64_t>(c10::elementSize(dtype)), pinned);
   const bool map = numel > 0 && place == Place::kHost && device_.is_cuda();
   at::Tensor tensor =
-      map ? mapped_zeros(memory_class, numel, dtype)
+      map ? mapped_zeros(memory_class, numel, dtype, pinned)
           : at::zeros({numel}, at::TensorOptions().dtype(dtype).device(device_of(place)));
   return {std::move(tensor), std::move(booking)};
 }

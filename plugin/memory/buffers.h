@@ -19,9 +19,17 @@ struct Buffer {
   Ledger::Booking booking;
 };
 
+// Which host memory is page-locked, so that a GPU copies from and to it at full speed and beside the
+// host's work.
+struct Pinning {
+  bool parameters = true;  // homes of parameters
+  bool optimizer = true;   // masters, moments, gradients and what is staged for them
+};
+
 class Buffers {
  public:
-  Buffers(Ledger& ledger, at::Device device) : ledger_(ledger), device_(device) {}
+  Buffers(Ledger& ledger, at::Device device, Pinning pinning = {})
+      : ledger_(ledger), device_(device), pinning_(pinning) {}
 
   // `numel` zeros of `dtype`. Throws when host memory cannot be mapped, with the class and the
   // size.
@@ -36,6 +44,7 @@ class Buffers {
  private:
   Ledger& ledger_;
   at::Device device_;
+  Pinning pinning_;
 };
 
 // Fills in what LibTorch's CUDA allocator holds; nothing on the CPU.

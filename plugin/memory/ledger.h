@@ -25,14 +25,16 @@ class Ledger {
 
    private:
     friend class Ledger;
-    Booking(Ledger* ledger, MemoryClass memory_class, Place place, int64_t bytes);
+    Booking(Ledger* ledger, MemoryClass memory_class, Place place, int64_t bytes, bool pinned);
     Ledger* ledger_ = nullptr;
     MemoryClass class_{};
     Place place_{};
     int64_t bytes_ = 0;
+    bool pinned_ = false;
   };
 
-  [[nodiscard]] Booking book(MemoryClass memory_class, Place place, int64_t bytes);
+  [[nodiscard]] Booking book(MemoryClass memory_class, Place place, int64_t bytes,
+                             bool pinned = false);
   void predict(MemoryClass memory_class, Place place, int64_t bytes);
 
   // Whole parameter pages that became resident (positive) or were released (negative), bytes.
@@ -47,6 +49,7 @@ class Ledger {
   struct Row {
     Counter predicted[2]{};
     Counter booked[2]{};
+    Counter pinned{};
   };
   Row& row(MemoryClass memory_class) { return rows_[static_cast<int>(memory_class)]; }
   std::array<Row, kMemoryClasses> rows_{};

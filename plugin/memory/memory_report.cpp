@@ -25,6 +25,7 @@ MemoryBytes sum(const std::array<MemoryBytes, kMemoryClasses>& rows) {
   for (const auto& bytes : rows) {
     total.device += bytes.device;
     total.host += bytes.host;
+    total.pinned += bytes.pinned;
   }
   return total;
 }
@@ -64,6 +65,9 @@ std::string MemoryReport::table() const {
     text += row(name_of(static_cast<MemoryClass>(i)), predicted[i], booked[i]);
   }
   text += row("total", sum(predicted), sum(booked));
+  std::snprintf(line, sizeof line, "of the host's booked %.2f MiB page-locked\n",
+                sum(booked).pinned / kMiB);
+  text += line;
   std::snprintf(line, sizeof line,
                 "live parameter pages %.2f MiB, at most %.2f MiB, for good %.2f MiB\n",
                 live_parameter_bytes / kMiB, peak_live_parameter_bytes / kMiB,
@@ -74,6 +78,12 @@ std::string MemoryReport::table() const {
                 "written back\n",
                 paging.faults, paging.prefetches, paging.evictions, paging.releases,
                 paging.write_backs);
+  text += line;
+  std::snprintf(line, sizeof line,
+                "ranks: %ld reductions of gradients, %.2f MiB received; %ld gathers of weights, "
+                "%.2f MiB received\n",
+                traffic.reductions, traffic.reduced_bytes / kMiB, traffic.weight_gathers,
+                traffic.gathered_bytes / kMiB);
   text += line;
   std::snprintf(line, sizeof line, "process resident %.2f MiB, at most %.2f MiB\n",
                 process_rss / kMiB, process_peak_rss / kMiB);

@@ -59,7 +59,7 @@ MasterShard::MasterShard(ParameterPage& page, ShardPlace shard, Place home, Plac
     return buffers.allocate(memory_class, place, numel, dtype);
   };
   const auto dtype = page.layout().dtype;
-  TORCH_CHECK(dtype == at::kFloat || dtype == at::kBFloat16,
+  TORCH_CHECK(dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf,
               "LibZeRO: ", page.layout().storages.front().what, " would be updated in ", dtype,
               ", for which there is no kernel. Convert the parameter to fp32, or take "
               "it out of the optimizer.");
@@ -68,6 +68,10 @@ MasterShard::MasterShard(ParameterPage& page, ShardPlace shard, Place home, Plac
   if (dtype == at::kBFloat16) {
     high_ = weights;
     low_ = allocate(MemoryClass::kMaster, at::kShort);
+  } else if (dtype == at::kHalf) {
+    rounded_ = weights;
+    full_ = allocate(MemoryClass::kMaster, at::kFloat);
+    master_ = full_.tensor;
   } else {
     master_ = weights;
   }
@@ -80,6 +84,7 @@ MasterShard::MasterShard(ParameterPage& page, ShardPlace shard, Place home, Plac
 
 void MasterShard::initialize(const at::Tensor& exact_shard) {
   if (!is_home_) compute_weights().copy_(page_.home());
+  if (rounded()) master_.copy_(exact_shard);
   if (!split()) return;
   // LibTorch rounds ties to even, the split form away from zero; a remainder of exactly half is one
   // unit too large for 16 bits where LibTorch rounded down.
@@ -93,12 +98,17 @@ void MasterShard::follow(const at::Tensor& new_shard) {
     const at::Tensor same = high_.view(at::kShort) == incoming.view(at::kShort);
     low_.tensor.mul_(same);
   }
+  if (rounded()) {
+    const at::Tensor same = rounded_.view(at::kShort) == incoming.view(at::kShort);
+    at::where_out(master_, same, master_, incoming.to(at::kFloat));
+  }
   compute_weights().copy_(incoming);
 }
 
 void MasterShard::follow_range(const MasterRange& range) {
   if (!is_home_) part(compute_weights(), range).copy_(part(page_.home(), range));
   if (split()) part(low_.tensor, range).zero_();
+  if (rounded()) part(master_, range).copy_(part(rounded_, range));
 }
 
 namespace {
@@ -108,20 +118,27 @@ at::Tensor fingerprint(const at::Tensor& home) { return home.view(at::kInt).sum(
 }  // namespace
 
 void MasterShard::note_home() {
-  if (split() || !is_home_) noted_ = fingerprint(page_.home());  // else home and master are one
+  if (split() || rounded() || !is_home_)
+    noted_ = fingerprint(page_.home());  // else home and master are one
 }
 
 void MasterShard::follow_unseen_writes() {
   if (!noted_.defined()) return;
   const at::Tensor same = fingerprint(page_.home()) == noted_;
-  if (is_home_) {
+  if (is_home_ && split()) {
     low_.tensor.mul_(same);
+  } else if (is_home_) {
+    at::where_out(master_, same, master_, rounded_.to(at::kFloat));
   } else if (!same.item<bool>()) {
     for (const auto& range : ranges_) follow_range(range);
   }
 }
 
 void MasterShard::publish() {
+  if (rounded()) {
+    published_.synchronize();
+    rounded_.copy_(master_);
+  }
   if (!is_home_) {
     at::Tensor(page_.home()).copy_(compute_weights(), /*non_blocking=*/true);
     published_.record();
@@ -164,17 +181,20 @@ kernels::Buffers MasterShard::kernel_buffers(const at::Tensor& gradient) const {
 }
 
 void MasterShard::update(kernels::Isa isa, kernels::ThreadPool& pool, const at::Tensor& gradient,
-                         const std::vector<kernels::Segment>& segments, float scale) {
+                         const std::vector<std::vector<kernels::Segment>>& calls, float scale) {
   published_.synchronize();  // the last copy to the home may still read the compute weights
   const at::Tensor local = gradient.to(device_);
   if (device_.is_cpu()) {
-    kernels::update_cpu(isa, pool, kernel_buffers(local), segments, scale);
+    for (const auto& segments : calls)
+      kernels::update_cpu(isa, pool, kernel_buffers(local), segments, scale);
     return;
   }
 #ifdef LIBZERO_CUDA
   scale_.tensor.fill_(scale);
-  kernels::update_cuda(kernel_buffers(local), segments, scale_.tensor.const_data_ptr<float>(),
-                       c10::cuda::getCurrentCUDAStream(device_.index()).stream());
+  for (const auto& segments : calls) {
+    kernels::update_cuda(kernel_buffers(local), segments, scale_.tensor.const_data_ptr<float>(),
+                         c10::cuda::getCurrentCUDAStream(device_.index()).stream());
+  }
 #endif
 }
 

@@ -3,8 +3,10 @@
 //
 // For fp32 parameters the master is the parameter home itself when both lie in the same place, else
 // a copy. For bf16 parameters it is split (see kernels/split_master.h): the high halves are the
-// parameter home, or a copy in the master's place, and the low halves complete them. Masters and
-// state lie on the device, or in host memory when the optimizer is offloaded.
+// parameter home, or a copy in the master's place, and the low halves complete them. For fp16
+// parameters, whose exponent is too narrow for that, the master is a whole fp32 copy, which is
+// rounded into the parameter home as LibTorch rounds. Masters and state lie on the device, or in
+// host memory when the optimizer is offloaded.
 #pragma once
 
 #include <vector>
@@ -45,7 +47,7 @@ class MasterShard {
   // the host where the masters are on the device.
   void note_home();
   void follow_unseen_writes();
-  // Copies the master's values into the home, if they are two.
+  // Carries the master's values into the home, if they are two.
   void publish();
 
   // One range as fp32: a view for fp32 parameters, a new tensor for split masters.
@@ -54,22 +56,26 @@ class MasterShard {
   void write(const MasterRange& range, const at::Tensor& values);
 
   StateViews state(const MasterRange& range) const;
-  // Updates the segments with gradient * scale. Work on the device is enqueued on the current
-  // stream.
+  // Updates the segments with gradient * scale, one call of the kernel after the other. Work on the
+  // device is enqueued on the current stream.
   void update(kernels::Isa isa, kernels::ThreadPool& pool, const at::Tensor& gradient,
-              const std::vector<kernels::Segment>& segments, float scale);
+              const std::vector<std::vector<kernels::Segment>>& calls, float scale);
 
  private:
   bool split() const { return low_.tensor.defined(); }
-  at::Tensor compute_weights() const { return split() ? high_ : master_; }
+  bool rounded() const { return rounded_.defined(); }
+  // The compute weights in the master's place; the master itself when it is one with them.
+  at::Tensor compute_weights() const { return split() ? high_ : rounded() ? rounded_ : master_; }
   kernels::Buffers kernel_buffers(const at::Tensor& gradient) const;
 
   ParameterPage& page_;
   bool is_home_;  // the compute weights of the master are the page's home
   at::Device device_;
   std::vector<MasterRange> ranges_;
-  Buffer own_;                          // of master_ or high_ when the home lies elsewhere
+  Buffer own_;                          // compute weights, when the home lies elsewhere
+  Buffer full_;                         // of master_, when it is not the compute weights
   at::Tensor master_;                   // fp32 [shard]
+  at::Tensor rounded_;                  // fp16 [shard]
   at::Tensor high_;                     // bf16 [shard]
   Buffer low_;                          // int16 [shard]
   Buffer moment1_, moment2_, moment3_;  // fp32 [shard]

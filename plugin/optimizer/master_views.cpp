@@ -9,20 +9,18 @@ constexpr int64_t kFloatBytes = sizeof(float);
 
 }  // namespace
 
-MasterView::MasterView(MasterShard& shard, MasterRange range, const std::string& name,
-                       std::function<void()> before_use, std::function<void()> on_written)
+MasterView::MasterView(MasterShard& shard, MasterRange range, const std::string& name, Hooks hooks)
     : shard_(shard),
       range_(range),
-      before_use_(std::move(before_use)),
-      on_written_(std::move(on_written)),
+      hooks_(std::move(hooks)),
       storage_(*this, range.length * kFloatBytes, shard.device(),
                "the master weights of '" + name + "'"),
       tensor_(storage_.tensor({range.length}, {1}, 0, at::kFloat, /*tagged=*/true)) {}
 
 void MasterView::pin(Access access) {
   at::NoGradGuard no_grad;
+  if (!values_.defined() || access == Access::kWrite) hooks_.before_use(access);
   if (!values_.defined()) {
-    before_use_();
     values_ = shard_.read(range_);
     storage_.bind(values_.data_ptr());
   }
@@ -35,7 +33,7 @@ void MasterView::unpin() noexcept {
   at::NoGradGuard no_grad;
   if (written_) {
     shard_.write(range_, values_);
-    on_written_();
+    hooks_.on_written();
   }
   written_ = false;
   storage_.release();
@@ -59,6 +57,7 @@ at::Tensor MasterGradient::reduced() const {
 void MasterGradient::pin(Access access) {
   at::NoGradGuard no_grad;
   if (!values_.defined()) {
+    gradients_.optimizer_steps();
     gradients_.finish();
     values_ = reduced().to(device_);
     storage_.bind(values_.data_ptr());
@@ -70,7 +69,10 @@ void MasterGradient::pin(Access access) {
 void MasterGradient::unpin() noexcept {
   if (--pins_ > 0) return;
   at::NoGradGuard no_grad;
-  if (written_ && values_.device() != gradients_.shard(page_).device()) reduced().copy_(values_);
+  if (written_) {
+    if (values_.device() != gradients_.shard(page_).device()) reduced().copy_(values_);
+    gradients_.written();
+  }
   written_ = false;
   storage_.release();
   values_.reset();

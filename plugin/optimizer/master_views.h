@@ -17,13 +17,16 @@ namespace zero {
 // other ranks, so that every rank's optimizer holds as many parameters as the user gave it.
 class MasterView final : public Page {
  public:
-  // `before_use` is called before an operator reads or writes the master, `on_written` after it has
-  // written.
-  MasterView(MasterShard& shard, MasterRange range, const std::string& name,
-             std::function<void()> before_use, std::function<void()> on_written);
+  struct Hooks {
+    std::function<void(Access)> before_use;  // an operator is about to read or write the master
+    std::function<void()> before_write;      // all that it needs is there, and it will write
+    std::function<void()> on_written;        // it has written
+  };
+  MasterView(MasterShard& shard, MasterRange range, const std::string& name, Hooks hooks);
 
   void pin(Access access) override;
   void unpin() noexcept override;
+  void announce_write() override { hooks_.before_write(); }
 
   const at::Tensor& tensor() const { return tensor_; }
   const MasterRange& range() const { return range_; }
@@ -31,8 +34,7 @@ class MasterView final : public Page {
  private:
   MasterShard& shard_;
   MasterRange range_;
-  std::function<void()> before_use_;
-  std::function<void()> on_written_;
+  Hooks hooks_;
   PagedStorage storage_;
   at::Tensor tensor_;
   at::Tensor values_;  // while pinned

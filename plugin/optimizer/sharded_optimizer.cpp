@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/optimizer/sharded_optimizer.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "plugin/gradients/gradient_slot.h"
@@ -21,6 +22,29 @@ std::unordered_map<const c10::TensorImpl*, size_t> groups_of(
   return groups;
 }
 
+using Segments = std::vector<kernels::Segment>;
+
+// The segments of each call, of at most `limit` elements together; 0: a segment a call.
+std::vector<Segments> in_calls(const Segments& segments, int64_t limit) {
+  std::vector<Segments> calls;
+  int64_t room = 0;
+  for (kernels::Segment segment : segments) {
+    while (segment.length > 0) {
+      if (room == 0) {
+        calls.emplace_back();
+        room = limit == 0 ? segment.length : limit;
+      }
+      kernels::Segment piece = segment;
+      piece.length = std::min(segment.length, room);
+      calls.back().push_back(piece);
+      segment.begin += piece.length;
+      segment.length -= piece.length;
+      room -= piece.length;
+    }
+  }
+  return calls;
+}
+
 }  // namespace
 
 ShardedOptimizer::ShardedOptimizer(torch::optim::Optimizer& optimizer, ParameterPages& pages,
@@ -38,7 +62,7 @@ ShardedOptimizer::ShardedOptimizer(torch::optim::Optimizer& optimizer, Parameter
     auto entry = std::make_unique<PageEntry>();
     entry->shard = std::make_unique<MasterShard>(*page, options.shard,
                                                  page->permanent() ? Place::kDevice : options.home,
-                                                 options.masters, needs, buffers, ledger);
+                                                 page->optimizer_place(), needs, buffers, ledger);
     for (const auto& range : entry->shard->ranges()) {
       Entry parameter;
       parameter.range = range;
@@ -97,17 +121,15 @@ void ShardedOptimizer::connect(Gradients& gradients) {
     PageEntry& page = *entries_[i];
     for (auto& entry : page.entries) {
       const auto& parameter = parameter_of(page, entry);
-      entry.view = std::make_unique<MasterView>(
-          *page.shard, entry.range, parameter.name, [this, &page] { follow_writes(page); },
-          [this, &page] {
-            plain_step_seen_ = true;
-            if (page.shard->page().stale()) return;
-            outdate_graphs(page);
-            page.shard->page().mark_stale([this, &page] {
-              forget_whole(page);
-              publish(page);
-            });
-          });
+      MasterView::Hooks hooks;
+      hooks.before_use = [this, &page, &gradients](Access access) {
+        if (access == Access::kWrite) gradients.optimizer_steps();
+        follow_writes(page);
+      };
+      hooks.before_write = [this] { pages_.before_update(); };
+      hooks.on_written = [this, &page] { outdate(page); };
+      entry.view =
+          std::make_unique<MasterView>(*page.shard, entry.range, parameter.name, std::move(hooks));
       entry.gradient = std::make_unique<MasterGradient>(gradients, *gradients.pages()[i],
                                                         *page.shard, entry.range, parameter.name);
       watch_gradient(entry.view->tensor(),
@@ -182,6 +204,16 @@ void ShardedOptimizer::publish(PageEntry& page) {
   note_contents(page);
 }
 
+void ShardedOptimizer::outdate(PageEntry& page) {
+  plain_step_seen_ = true;
+  if (page.shard->page().stale()) return;
+  outdate_graphs(page);
+  page.shard->page().mark_stale([this, &page] {
+    forget_whole(page);
+    publish(page);
+  });
+}
+
 // As after an optimizer of LibTorch, a graph that saved the old values must not be used again.
 void ShardedOptimizer::outdate_graphs(const PageEntry& page) const {
   for (const auto& entry : page.entries) {
@@ -216,7 +248,14 @@ void ShardedOptimizer::check_frozen() const {
   }
 }
 
-void ShardedOptimizer::step(Gradients& gradients, float scale) {
+std::string ShardedOptimizer::kernels_run() const {
+  std::string names;
+  if (ran_on_cpu_) names.append(kernels::name_of(options_.isa));
+  if (ran_on_cuda_) names.append(ran_on_cpu_ ? "+cuda" : "cuda");
+  return names;
+}
+
+int64_t ShardedOptimizer::step(Gradients& gradients, float scale) {
   TORCH_CHECK(
       optimizer_is_alive(),
       "LibZeRO: the optimizer that was given to setup is gone, or its groups were replaced. "
@@ -227,10 +266,12 @@ void ShardedOptimizer::step(Gradients& gradients, float scale) {
       "a group or parameter was added). Call teardown(), then setup() again.");
   check_frozen();
   if (pages_.residency() != nullptr) pages_.residency()->require_unpinned();
+  pages_.freshen();
   for (auto& page : entries_) {
-    page->shard->page().freshen();
     follow_writes(*page);
   }
+  int64_t calls = 0;
+  ran_on_cpu_ = ran_on_cuda_ = false;
   for (size_t i = 0; i < entries_.size(); ++i) {
     PageEntry& page = *entries_[i];
     const GradientPage& gradient = *gradients.pages()[i];
@@ -244,10 +285,14 @@ void ShardedOptimizer::step(Gradients& gradients, float scale) {
                      page.shard->state(entry.range), segment);
     }
     forget_whole(page);
-    page.shard->update(options_.isa, pool_, gradients.shard(gradient), segments, scale);
+    const auto pieces = in_calls(segments, options_.call_elements);
+    page.shard->update(options_.isa, pool_, gradients.shard(gradient), pieces, scale);
+    calls += static_cast<int64_t>(pieces.size());
+    (page.shard->device().is_cpu() ? ran_on_cpu_ : ran_on_cuda_) = true;
     outdate_graphs(page);
     publish(page);
   }
+  return calls;
 }
 
 }  // namespace zero

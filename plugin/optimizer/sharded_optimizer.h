@@ -6,6 +6,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "plugin/optimizer/master_views.h"
@@ -14,8 +15,8 @@ namespace zero {
 
 struct ShardedOptimizerOptions {
   ShardPlace shard;
-  Place home = Place::kDevice;  // of the compute weights
-  Place masters = Place::kDevice;
+  Place home = Place::kDevice;       // of the compute weights
+  int64_t call_elements = kNoLimit;  // that one call of the update handles; 0: one parameter
   kernels::Isa isa = kernels::Isa::kPortable;
 };
 
@@ -36,8 +37,10 @@ class ShardedOptimizer {
   // A plain optimizer.step() has written masters.
   bool plain_step_seen() const { return plain_step_seen_; }
   // Updates every parameter that has a gradient, with gradient * scale, and refreshes the compute
-  // weights.
-  void step(Gradients& gradients, float scale);
+  // weights. Returns the number of calls of the update.
+  int64_t step(Gradients& gradients, float scale);
+  // What ran the last step(): name_of(Isa), "cuda", or both.
+  std::string kernels_run() const;
 
  private:
   struct Entry {  // one trainable parameter
@@ -58,6 +61,8 @@ class ShardedOptimizer {
   // Masters follow what the user has written into the page's parameters in place.
   void follow_writes(PageEntry& page);
   void note_contents(PageEntry& page);
+  // A plain step has written masters of this page.
+  void outdate(PageEntry& page);
   void outdate_graphs(const PageEntry& page) const;
   // A whole page that comes and goes holds old values from now on.
   void forget_whole(PageEntry& page);
@@ -79,6 +84,8 @@ class ShardedOptimizer {
   std::vector<PageEntry*> by_page_;                       // by page id; null for frozen pages
   std::vector<std::vector<at::Tensor>> user_parameters_;  // per group, to give back
   bool plain_step_seen_ = false;
+  bool ran_on_cpu_ = false;
+  bool ran_on_cuda_ = false;
   std::vector<at::Tensor> frozen_;  // in a group, but without gradients at setup
 };
 

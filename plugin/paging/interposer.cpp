@@ -5,6 +5,8 @@
 #include <ATen/core/stack.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "plugin/paging/operator_facts.h"
 
 namespace zero {
@@ -50,6 +52,7 @@ void interpose(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
     for (size_t i = 0; i < facts.writes.size(); ++i) {
       pin_value(pins, arguments[i], facts.writes[i] ? Access::kWrite : Access::kRead);
     }
+    pins.begin();
   }
   op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kPagedKey), stack);
 }
@@ -101,6 +104,14 @@ void PinScope::add(const at::Tensor& tensor, Access access) {
   pages_.reserve(pages_.size() + 1);
   storage->page().pin(access);
   pages_.push_back(&storage->page());
+  if (access == Access::kWrite &&
+      std::find(written_.begin(), written_.end(), &storage->page()) == written_.end()) {
+    written_.push_back(&storage->page());
+  }
+}
+
+void PinScope::begin() {
+  for (Page* page : written_) page->announce_write();
 }
 
 }  // namespace zero

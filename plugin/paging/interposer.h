@@ -22,9 +22,12 @@ class PinScope {
   ~PinScope();
   // Pins the page of `tensor`, if it has one. Pinning a page again only adds the access.
   void add(const at::Tensor& tensor, Access access);
+  // Everything is pinned; the operator begins.
+  void begin();
 
  private:
   std::vector<Page*> pages_;
+  std::vector<Page*> written_;
 };
 
 }  // namespace zero

@@ -33,6 +33,8 @@ class Page {
   // cannot be; then nothing is pinned.
   virtual void pin(Access access) = 0;
   virtual void unpin() noexcept = 0;
+  // The operator that has pinned this page for kWrite begins: all pages of its arguments are there.
+  virtual void announce_write() {}
 };
 
 // One storage of a page. Owns the StorageImpl, so that the address cannot be reused by another

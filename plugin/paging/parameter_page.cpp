@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/paging/parameter_page.h"
 
-#include "plugin/paging/residency.h"
+#include "plugin/paging/parameter_pages.h"
 
 namespace zero {
 
-ParameterPage::ParameterPage(int id, PageLayout layout, at::Device device, bool permanent)
+ParameterPage::ParameterPage(ParameterPages& owner, int id, PageLayout layout, at::Device device,
+                             bool permanent)
     : id_(id),
       layout_(std::move(layout)),
       permanent_(permanent),
+      owner_(owner),
       home_ready_(device),
       ready_(device),
       last_use_(device) {
@@ -24,6 +26,7 @@ void ParameterPage::mark_stale(std::function<void()> refresh) {
   const std::lock_guard lock(stale_mutex_);
   refresh_ = std::move(refresh);
   if (stale_.exchange(true)) return;
+  ++owner_.stale_;
   if (permanent_) set_tagged(true);
 }
 
@@ -34,6 +37,7 @@ void ParameterPage::freshen() {
   refresh_();
   if (permanent_) set_tagged(false);
   stale_.store(false, std::memory_order_release);
+  --owner_.stale_;
 }
 
 void ParameterPage::set_tagged(bool tagged) {
@@ -65,10 +69,11 @@ void ParameterPage::reclaim() {
     const ParameterSlice& slice = layout_.parameters[i];
     if (holds(slice)) continue;
     const at::Tensor& parameter = slice.parameter.tensor;
-    // A load writes another dtype's bytes under a tensor that keeps its own: twice as many bytes as
-    // it can be.
+    // A load writes fp32 bytes under a 16-bit tensor that keeps its dtype: twice as many bytes as it
+    // can be.
     const auto dense = static_cast<size_t>(slice.numel) * parameter.element_size();
-    const bool foreign_bytes = layout_.dtype == at::kBFloat16 && parameter.storage_offset() == 0 &&
+    const bool foreign_bytes = c10::elementSize(layout_.dtype) == 2 &&
+                               parameter.storage_offset() == 0 &&
                                parameter.storage().nbytes() == 2 * dense;
     TORCH_CHECK(
         parameter.sizes() == slice.sizes && parameter.scalar_type() == layout_.dtype &&
@@ -83,6 +88,7 @@ void ParameterPage::reclaim() {
     // Into the page's own bytes: a write through the parameter would outdate the graph that has
     // just used the values.
     pin(Access::kWrite);
+    announce_write();
     whole_.as_strided(slice.sizes, slice.strides, whole_.storage_offset() + slice.offset)
         .copy_(values);
     unpin();
@@ -91,17 +97,28 @@ void ParameterPage::reclaim() {
 }
 
 void ParameterPage::pin(Access access) {
-  freshen();
+  owner_.freshen();
   if (residency_ != nullptr) residency_->pin(*this, access);
 }
 
 void ParameterPage::pin_beyond_budget() {
-  freshen();
+  owner_.freshen();
   if (residency_ != nullptr) residency_->pin_beyond_budget(*this);
 }
 
 void ParameterPage::unpin() noexcept {
   if (residency_ != nullptr) residency_->unpin(*this);
+}
+
+void ParameterPage::announce_write() {
+  if (residency_ != nullptr) residency_->announce_write(*this);
+}
+
+std::string ParameterPage::name() const {
+  std::string text = "page " + std::to_string(id_);
+  text.append(" (").append(layout_.storages.front().what);
+  if (layout_.storages.size() > 1) text.append(" ... ").append(layout_.storages.back().what);
+  return text.append(")");
 }
 
 }  // namespace zero

@@ -16,19 +16,26 @@
 
 namespace zero {
 
+class ParameterPages;
 class Residency;
 
 class ParameterPage final : public Page {
  public:
   // `permanent` pages keep their whole bytes for good; their tensors are not tagged.
-  ParameterPage(int id, PageLayout layout, at::Device device, bool permanent);
+  ParameterPage(ParameterPages& owner, int id, PageLayout layout, at::Device device,
+                bool permanent);
 
   void pin(Access access) override;
   void unpin() noexcept override;
+  void announce_write() override;
 
+  // For messages: "page 3 ('layers.2.weight')".
+  std::string name() const;
   int id() const { return id_; }
   const PageLayout& layout() const { return layout_; }
   bool permanent() const { return permanent_; }
+  // Where the master weights, the optimizer's state and the reduced gradients of this page lie.
+  Place optimizer_place() const { return optimizer_place_; }
   // This rank's shard of the compute weights; a part of whole() when the page is permanent.
   const at::Tensor& home() const { return home_; }
   // The whole page while it is resident, else undefined.
@@ -41,8 +48,6 @@ class ParameterPage final : public Page {
   // uses it; `refresh` does that. A page that stays whole is tagged until then, so that the next
   // operator is seen.
   void mark_stale(std::function<void()> refresh);
-  // Refreshes now if the page is stale.
-  void freshen();
   bool stale() const { return stale_.load(std::memory_order_acquire); }
   // A parameter that was given another storage (set_data, set_, vector_to_parameters, a load) comes
   // back to the page with its new values. Throws with its name when they do not fit. Cheap when
@@ -60,6 +65,7 @@ class ParameterPage final : public Page {
  private:
   friend class Residency;
   friend class ParameterPages;
+  void freshen();
   // Points every parameter at the page. Its TensorImpl, gradient accumulator and hooks stay.
   void set_tagged(bool tagged);
   void point_at_page(const ParameterSlice& slice, bool tagged);
@@ -70,6 +76,8 @@ class ParameterPage final : public Page {
   const int id_;
   PageLayout layout_;
   const bool permanent_;
+  Place optimizer_place_ = Place::kDevice;
+  ParameterPages& owner_;
   Residency* residency_ = nullptr;
   std::vector<std::unique_ptr<PagedStorage>> storages_;
   Buffer home_buffer_;  // bytes of the home, or of the whole page when permanent
@@ -82,6 +90,7 @@ class ParameterPage final : public Page {
 
   // Owned by Residency and guarded by its lock.
   int64_t slot_ = -1;     // offset in the arena
+  at::Tensor room_;       // bytes for the whole page, from the time when it is expected
   Buffer beyond_budget_;  // instead of a slot, for a scope that asked for more than the budget
   int pins_ = 0;
   bool used_ = false;   // pinned since it came

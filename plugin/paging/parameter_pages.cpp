@@ -18,8 +18,8 @@ constexpr int64_t kAutomaticBudget = int64_t{1} << 30;  // bytes
 
 ParameterPages::ParameterPages(const std::vector<NamedParameter>& parameters,
                                const PagingOptions& options, Buffers& buffers, Ledger& ledger,
-                               Communicator& gather)
-    : options_(options), buffers_(buffers), gather_(gather) {
+                               World& world)
+    : options_(options), buffers_(buffers), world_(world), gather_(world.reduce()) {
   install_interposer();
   LayoutOptions layout_options{options.page_bytes, options.shard.count, options.compute_dtype};
   if (!options.whole_pages_stay) {
@@ -31,11 +31,13 @@ ParameterPages::ParameterPages(const std::vector<NamedParameter>& parameters,
     const int id = static_cast<int>(pages_.size());
     const bool stays = options.whole_pages_stay || layout.stays;
     pages_.push_back(
-        std::make_unique<ParameterPage>(id, std::move(layout), buffers.device(), stays));
+        std::make_unique<ParameterPage>(*this, id, std::move(layout), buffers.device(), stays));
     for (const auto& slice : pages_.back()->layout().parameters)
       by_parameter_.emplace(slice.parameter.tensor.unsafeGetTensorImpl(), pages_.back().get());
   }
   predict(ledger);
+  place_optimizer();
+  make_weight_gather(ledger);
   ledger.add_live_parameters(permanent_bytes());
   if (const int64_t budget = choose_budget(); budget > 0) {
     ledger.predict(MemoryClass::kParameterSlots, Place::kDevice, budget);
@@ -45,7 +47,8 @@ ParameterPages::ParameterPages(const std::vector<NamedParameter>& parameters,
                                      options_.reuse_elements,
                                      options_.shard.index,
                                      options_.shard.count};
-    residency_ = std::make_unique<Residency>(residency, buffers_, ledger, &gather_);
+    residency_ = std::make_unique<Residency>(residency, buffers_, ledger, world.gather(),
+                                             options_.shard.count > 1 ? world.rounds() : nullptr);
   }
   for (auto& page : pages_) {
     const bool whole = page->permanent();
@@ -74,6 +77,31 @@ void ParameterPages::predict(Ledger& ledger) const {
       ledger.predict(MemoryClass::kParameterHome, options_.home, bytes / options_.shard.count);
     }
   }
+}
+
+void ParameterPages::place_optimizer() {
+  int64_t total = 0;
+  for (const auto& page : pages_) total += page->layout().trainable ? page->layout().numel : 0;
+  auto on_device =
+      static_cast<int64_t>((1.0 - options_.offloaded_optimizer) * static_cast<double>(total));
+  for (const auto& page : pages_) {
+    if (!page->layout().trainable) continue;
+    on_device -= page->layout().numel;
+    if (on_device < 0) page->optimizer_place_ = Place::kHost;
+  }
+}
+
+void ParameterPages::make_weight_gather(Ledger& ledger) {
+  if (options_.shard.count == 1) return;
+  int64_t largest = 0;
+  size_t element = 1;
+  for (const auto& page : pages_) {
+    if (!page->permanent() || !page->layout().trainable) continue;
+    largest = std::max(largest, page->layout().numel);
+    element = std::max(element, c10::elementSize(page->layout().dtype));
+  }
+  weight_gather_ = std::make_unique<WeightGather>(options_.weight_gather, gather_, largest,
+                                                  static_cast<int64_t>(element), buffers_, ledger);
 }
 
 ParameterPage* ParameterPages::page_of(const at::Tensor& parameter) const {
@@ -108,7 +136,8 @@ int64_t ParameterPages::choose_budget() const {
 // The whole page in the parameters' original precision, on the device.
 at::Tensor ParameterPages::exact_values(const ParameterPage& page) const {
   const auto& layout = page.layout();
-  const auto exact = layout.dtype == at::kBFloat16 ? at::kFloat : layout.dtype;
+  const bool lowered = layout.dtype == at::kBFloat16 || layout.dtype == at::kHalf;
+  const auto exact = lowered ? at::kFloat : layout.dtype;
   const at::Tensor whole =
       at::zeros({layout.numel}, at::TensorOptions().dtype(exact).device(buffers_.device()));
   for (const auto& storage : layout.storages) {
@@ -143,10 +172,28 @@ void ParameterPages::adopt(const std::function<void(ParameterPage&, const at::Te
     }
     page->set_tagged(!page->permanent());
   }
+  if (residency_) residency_->begin();
 }
 
 void ParameterPages::refresh(ParameterPage& page) {
-  if (page.permanent() && options_.shard.count > 1) gather_.all_gather(page.whole_, page.home_);
+  if (page.permanent() && weight_gather_) weight_gather_->complete(page.whole_);
+}
+
+void ParameterPages::freshen() {
+  if (stale_.load(std::memory_order_acquire) == 0) return;
+  const std::lock_guard lock(freshen_mutex_);
+  for (const auto& page : pages_) page->freshen();
+}
+
+void ParameterPages::meet(const char* place, const ParameterPage* page) {
+  freshen();
+  if (residency_) residency_->meet(place, page);
+}
+
+void ParameterPages::before_update() {
+  if (stale_.load(std::memory_order_acquire) > 0) return;
+  if (residency_) residency_->meet("an update of the weights");
+  world_.whereabouts().count_update();
 }
 
 void ParameterPages::reclaim() {
@@ -157,6 +204,7 @@ void ParameterPages::hand_back() {
   const c10::InferenceMode normal(false);
   const at::NoGradGuard no_grad;
   if (residency_) {
+    residency_->end();
     residency_->write_back();
     residency_->invalidate();
   }

@@ -3,20 +3,38 @@
 
 #include <algorithm>
 #include <limits>
-#include <sstream>
+
+#include "plugin/partition/whereabouts.h"
 
 namespace zero {
 
 Residency::Residency(const ResidencyOptions& options, Buffers& buffers, Ledger& ledger,
-                     Communicator* gather)
+                     Communicator& gather, Rounds* rounds)
     : options_(options),
       buffers_(buffers),
       ledger_(ledger),
       gather_(gather),
+      rounds_(rounds),
       transfers_(buffers.device()),
       slots_(buffers.allocate(MemoryClass::kParameterSlots, Place::kDevice, options.budget,
                               at::kByte)),
+      mutex_(rounds != nullptr ? rounds->mutex() : own_mutex_),
       arena_(options.budget) {}
+
+Residency::~Residency() {
+  if (member_ >= 0) rounds_->desert(member_);
+}
+
+void Residency::begin() {
+  if (rounds_ != nullptr) member_ = rounds_->enlist(*this);
+}
+
+void Residency::end() {
+  if (member_ < 0) return;
+  meet("teardown()");
+  rounds_->leave(member_);
+  member_ = -1;
+}
 
 void Residency::manage(ParameterPage& page) {
   page.residency_ = this;
@@ -29,6 +47,7 @@ void Residency::pin(ParameterPage& page, Access access) { pin(page, access, Room
 void Residency::pin_beyond_budget(ParameterPage& page) { pin(page, Access::kRead, Room::kBeyond); }
 
 void Residency::pin(ParameterPage& page, Access access, Room room) {
+  const Doing doing([&] { return "the fetch of " + page.name(); });
   const Lock lock(mutex_);
   // Kernels call operators on pages that are pinned for them: that says nothing about what comes
   // next. Nor does a second touch of the same page, unless it has left meanwhile.
@@ -39,17 +58,36 @@ void Residency::pin(ParameterPage& page, Access access, Room room) {
   page.used_ = true;
   try {
     if (news) release_far(lock);
-    if (!page.whole_.defined()) {
-      bring_in(page, room, lock);
-      ++counters_.faults;
-    }
+    require_whole(page, room, lock);
     page.ready_.wait();
     if (news) fetch_ahead(lock);
+    if (rounds_ != nullptr) rounds_->catch_up(lock);
   } catch (...) {
     --page.pins_;
     throw;
   }
   if (access == Access::kWrite) page.dirty_ = true;
+}
+
+void Residency::require_whole(ParameterPage& page, Room room, const Lock& lock) {
+  if (page.whole_.defined()) return;
+  if (!page.room_.defined()) expect(page, room, lock);
+  if (rounds_ == nullptr) bring_in(page, lock);
+  while (!page.whole_.defined()) rounds_->hear(member_, lock);
+  ++counters_.faults;
+}
+
+void Residency::announce_write(ParameterPage& page) { meet("a write in place to ", &page); }
+
+void Residency::meet(const char* place, const ParameterPage* page) {
+  if (member_ < 0) return;
+  const Doing doing([&] {
+    std::string text = place;
+    return page != nullptr ? text + page->name() : text;
+  });
+  const Lock lock(mutex_);
+  rounds_->meet(member_, place, page != nullptr ? page->id() : -1, lock);
+  careful_ = rounds_->blocking() || rounds_->diverged();
 }
 
 void Residency::unpin(ParameterPage& page) noexcept {
@@ -77,38 +115,33 @@ at::Tensor Residency::make_room(ParameterPage& page, Room room, const Lock& lock
 void Residency::give_room(ParameterPage& page, const Lock&) {
   if (page.slot_ >= 0) arena_.give(page.slot_);
   page.slot_ = -1;
+  page.room_.reset();
   page.beyond_budget_ = {};
 }
 
-void Residency::bring_in(ParameterPage& page, Room room, const Lock& lock) {
+void Residency::expect(ParameterPage& page, Room room, const Lock& lock) {
   const int64_t bytes = page.layout().bytes();
-  const at::Tensor memory = make_room(page, room, lock);
-  TORCH_CHECK(memory.defined(),
+  page.room_ = make_room(page, room, lock);
+  TORCH_CHECK(page.room_.defined(),
               "LibZeRO: one operator needs more whole parameters at once than parameter_budget (",
               options_.budget, " bytes) holds: ", bytes, " bytes more for ",
               page.storages_.front()->what(), " beside ", pinned_names(lock),
               ". Raise parameter_budget, or set it to 0 to have it chosen.");
-  at::Tensor whole = memory.view(page.layout().dtype);
+  if (rounds_ == nullptr) return;
+  try {
+    rounds_->ask(member_, page.id(), lock);
+  } catch (...) {
+    give_room(page, lock);
+    throw;
+  }
+}
+
+void Residency::bring_in(ParameterPage& page, const Lock& lock) {
+  const at::Tensor whole = page.room_.view(page.layout().dtype);
   try {
     const auto on_transfers = transfers_.enter();
-    page.home_ready_.wait();
-    if (options_.world_size == 1) {
-      whole.copy_(page.home(), /*non_blocking=*/true);
-    } else if (page.home().device() == whole.device()) {
-      gather_->all_gather(whole, page.home());
-    } else {
-      const int64_t shard = page.layout().shard_numel;
-      at::Tensor own = whole.narrow(0, options_.rank * shard, shard);
-      own.copy_(page.home(), /*non_blocking=*/true);
-      gather_->all_gather(whole, own);
-    }
+    transfer(page, whole);
     page.ready_.record();
-    if (options_.world_size > 1) {
-      constexpr uint64_t kPrime = 1099511628211U;  // FNV-1a
-      order_ = (order_ ^ static_cast<uint64_t>(page.id() + 1)) * kPrime;
-      ++gathered_;
-      last_gathered_ = page.id();
-    }
   } catch (...) {
     give_room(page, lock);
     throw;
@@ -120,8 +153,61 @@ void Residency::bring_in(ParameterPage& page, Room room, const Lock& lock) {
   for (size_t i = 0; i < page.storages_.size(); ++i) {
     page.storages_[i]->bind(data + page.layout().storages[i].offset * element);
   }
-  ledger_.add_live_parameters(bytes);
+  ledger_.add_live_parameters(page.layout().bytes());
 }
+
+void Residency::transfer(ParameterPage& page, const at::Tensor& whole) {
+  page.home_ready_.wait();
+  if (options_.world_size == 1) {
+    at::Tensor(whole).copy_(page.home(), /*non_blocking=*/true);
+  } else if (page.home().device() == whole.device()) {
+    gather_.all_gather(whole, page.home());
+  } else {
+    const int64_t shard = page.layout().shard_numel;
+    at::Tensor own = whole.narrow(0, options_.rank * shard, shard);
+    own.copy_(page.home(), /*non_blocking=*/true);
+    gather_.all_gather(whole, own);
+  }
+}
+
+// All ranks are here, with the same page.
+void Residency::gather(int id, const Lock& lock) {
+  ParameterPage& page = *pages_[id];
+  const Doing doing([&] { return "the gather of " + page.name(); });
+  if (page.dirty_) {
+    carry_home(page, lock);
+    page.dirty_ = page.pins_ > 0;  // the write that it is pinned for may be still to come
+  }
+  const int64_t bytes = page.layout().bytes();
+  if (!page.whole_.defined() && !page.room_.defined()) {
+    // Only others need it now. Where there is room it may stay.
+    if (const auto slot = arena_.take(bytes)) {
+      page.slot_ = *slot;
+      page.room_ = slots_.tensor.narrow(0, *slot, bytes);
+    }
+  }
+  if (page.room_.defined() && !page.whole_.defined()) {
+    bring_in(page, lock);
+    return;
+  }
+  const at::Tensor passing = scratch(bytes).view(page.layout().dtype);
+  const auto on_transfers = transfers_.enter();
+  transfer(page, passing);
+}
+
+at::Tensor Residency::scratch(int64_t bytes) {
+  if (!scratch_.tensor.defined()) {
+    int64_t largest = 0;
+    for (const ParameterPage* page : pages_) {
+      if (page != nullptr) largest = std::max(largest, page->layout().bytes());
+    }
+    const auto on_transfers = transfers_.enter();
+    scratch_ = buffers_.allocate(MemoryClass::kParameterSlots, Place::kDevice, largest, at::kByte);
+  }
+  return scratch_.tensor.narrow(0, 0, bytes);
+}
+
+std::string Residency::name_of(int id) const { return pages_[id]->name(); }
 
 std::vector<int> Residency::expected_soon(const Lock&) const {
   const auto count = std::min<int64_t>(options_.prefetch_pages, 2 * pages_.size());
@@ -139,7 +225,7 @@ void Residency::fetch_ahead(const Lock& lock) {
   const auto expected = expected_soon(lock);
   for (const int id : expected) {
     ParameterPage& page = *pages_[id];
-    if (page.whole_.defined()) continue;
+    if (page.room_.defined()) continue;
     // Room is made only at the cost of pages that are not expected soon themselves.
     while (arena_.capacity() - arena_.used() < page.layout().bytes()) {
       if (!evict_one(expected, lock)) return;
@@ -147,7 +233,8 @@ void Residency::fetch_ahead(const Lock& lock) {
     const auto slot = arena_.take(page.layout().bytes());
     if (!slot) return;
     arena_.give(*slot);
-    bring_in(page, Room::kInBudget, lock);
+    expect(page, Room::kInBudget, lock);
+    if (rounds_ == nullptr) bring_in(page, lock);
     ++counters_.prefetches;
   }
 }
@@ -165,7 +252,8 @@ void Residency::release_far(const Lock& lock) {
   }
   if (seen == order.size() && order.size() < horizon) return;  // what comes later is not known yet
   for (ParameterPage* page : pages_) {
-    if (page == nullptr || page->slot_ < 0 || page->pins_ > 0 || !page->used_ || near[page->id()])
+    if (page == nullptr || page->slot_ < 0 || !page->whole_.defined() || page->pins_ > 0 ||
+        !page->used_ || near[page->id()])
       continue;
     evict(*page, lock);
     ++counters_.releases;
@@ -184,7 +272,7 @@ bool Residency::evict_one(const std::vector<int>& keep, const Lock& lock) {
     return a.last_touch_ < b.last_touch_;
   };
   for (ParameterPage* page : pages_) {
-    if (page == nullptr || page->slot_ < 0 || page->pins_ > 0) continue;
+    if (page == nullptr || page->slot_ < 0 || page->pins_ > 0 || !page->whole_.defined()) continue;
     if (std::find(keep.begin(), keep.end(), page->id()) != keep.end()) continue;
     if (victim == nullptr || goes_before(*page, *victim)) victim = page;
   }
@@ -273,15 +361,6 @@ void Residency::require_unpinned(const ParameterPage& page, const Lock&) const {
 PagingCounters Residency::counters() const {
   const Lock lock(mutex_);
   return counters_;
-}
-
-std::string Residency::order() const {
-  const Lock lock(mutex_);
-  std::ostringstream text;
-  text << gathered_ << " pages gathered, in order " << std::hex << order_;
-  if (last_gathered_ >= 0)
-    text << ", the last one for " << pages_[last_gathered_]->storages_.front()->what();
-  return text.str();
 }
 
 std::string Residency::pinned_names(const Lock&) const {

@@ -7,6 +7,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <sstream>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "plugin/partition/groups.h"
@@ -27,10 +28,19 @@ bool same_memory(const at::Tensor& a, const at::Tensor& b) {
   return a.const_data_ptr() == b.const_data_ptr();
 }
 
-// On the CPU, waits until the result is there. NCCL, told to use the current stream, has nothing to
-// wait for and returns no work.
-void finish(const c10::intrusive_ptr<c10d::Work>& work) {
-  if (work) work->wait();
+[[noreturn]] void fail(const std::string& call, const CommunicatorOptions& options,
+                       const std::exception& error) {
+  const auto* with_text = dynamic_cast<const c10::Error*>(&error);
+  const Whereabouts* const board = options.whereabouts.get();
+  std::ostringstream text;
+  text << "zero: " << (board != nullptr ? board->here(call) : call) << " failed on rank "
+       << options.rank << " of " << options.world_size << ": "
+       << (with_text != nullptr ? with_text->what_without_backtrace() : error.what())
+       << (board != nullptr ? board->of_others() : "")
+       << "\nAnother rank has probably ended, or made other calls: read its output. If it is only "
+          "slow, raise ZERO_TIMEOUT_SECONDS (now "
+       << std::chrono::duration_cast<std::chrono::seconds>(options.timeout).count() << ").";
+  throw WaitFailed(text.str());
 }
 
 at::Tensor part_of(const at::Tensor& whole, int rank, int world_size) {
@@ -39,6 +49,18 @@ at::Tensor part_of(const at::Tensor& whole, int rank, int world_size) {
 }
 
 }  // namespace
+
+void wait_for(c10d::Work& work, const std::string& call, const CommunicatorOptions& options) {
+  try {
+    if (options.whereabouts) {
+      options.whereabouts->wait(work, call);
+    } else {
+      work.wait();
+    }
+  } catch (const std::exception& error) {
+    fail(call, options, error);
+  }
+}
 
 Communicator::Communicator(CommunicatorOptions options,
                            const c10::intrusive_ptr<c10d::Store>& store)
@@ -102,23 +124,28 @@ void Communicator::run(const char* call, const at::Tensor& t, const Work& work) 
   // NCCL looks at the current device; the caller may be on another one.
   const c10::OptionalDeviceGuard guard(
       options_.device.is_cpu() ? std::nullopt : std::optional<at::Device>(options_.device));
+  const auto name = [&] {
+    std::ostringstream text;
+    text << call << " of " << t.numel() << ' ' << t.scalar_type() << " on communicator '"
+         << options_.name << "'";
+    return text.str();
+  };
+  // On the CPU, waits until the result is there. NCCL, told to use the current stream, has nothing
+  // to wait for and returns no work.
+  const auto finish = [&](const c10::intrusive_ptr<c10d::Work>& started) {
+    if (started) wait_for(*started, name(), options_);
+  };
   try {
-    work();
+    work(finish);
     if (group_ && options_.device.is_cuda()) {
       if (!group_->last) group_->last.emplace(options_.device.type());
       group_->last->record(
           c10::impl::VirtualGuardImpl(options_.device.type()).getStream(options_.device));
     }
+  } catch (const WaitFailed&) {
+    throw;
   } catch (const std::exception& error) {
-    const auto* with_text = dynamic_cast<const c10::Error*>(&error);
-    TORCH_CHECK(false, "zero: ", call, " of ", t.numel(), " ", t.scalar_type(),
-                " on communicator '", options_.name, "' failed on rank ", options_.rank, " of ",
-                options_.world_size, ": ",
-                with_text ? with_text->what_without_backtrace() : error.what(),
-                "\nAnother rank has probably ended, or made other calls: read its output. If it is "
-                "only slow, raise "
-                "ZERO_TIMEOUT_SECONDS (now ",
-                std::chrono::duration_cast<std::chrono::seconds>(options_.timeout).count(), ").");
+    fail(name(), options_, error);
   }
 }
 
@@ -137,7 +164,7 @@ void Communicator::all_gather(const at::Tensor& out, const at::Tensor& in) {
   if (host_) {
     return run_on_host(out, in, [&](auto& to, auto& from) { host_->all_gather(to, from); });
   }
-  run("all_gather", out, [&] {
+  run("all_gather", out, [&](const auto& finish) {
     if (!group_) {
       if (!same_memory(out, in)) out.view({-1}).copy_(in.view({-1}));
       return;
@@ -158,7 +185,7 @@ void Communicator::reduce_scatter(const at::Tensor& out, const at::Tensor& in) {
   if (host_) {
     return run_on_host(out, in, [&](auto& to, auto& from) { host_->reduce_scatter(to, from); });
   }
-  run("reduce_scatter", in, [&] {
+  run("reduce_scatter", in, [&](const auto& finish) {
     if (!group_) {
       if (!same_memory(out, in)) out.view({-1}).copy_(in.view({-1}));
       return;
@@ -193,7 +220,7 @@ void Communicator::all_reduce(const at::Tensor& t) {
     return run_on_host(t, t, [&](auto& to, auto& from) { host_->all_reduce(to.copy_(from)); });
   }
   if (!group_ || t.numel() == 0) return;
-  run("all_reduce", t, [&] {
+  run("all_reduce", t, [&](const auto& finish) {
     at::Tensor flat = t.view({-1});
     if (options_.device.is_cuda()) {
       c10d::AllreduceOptions on_this_stream;
@@ -223,6 +250,32 @@ void Communicator::all_reduce(const at::Tensor& t) {
   });
 }
 
+void Communicator::all_to_all(const at::Tensor& out, const at::Tensor& in) {
+  check("all_to_all", out);
+  check("all_to_all", in);
+  TORCH_CHECK(out.scalar_type() == in.scalar_type() && out.numel() == in.numel() &&
+                  in.numel() % options_.world_size == 0,
+              "zero: all_to_all on communicator '", options_.name, "' of ", options_.world_size,
+              " ranks: ", in.numel(), " ", in.scalar_type(), " cannot be exchanged for ",
+              out.numel(), " ", out.scalar_type(), ". Pad both to a multiple of the ranks.");
+  if (in.numel() == 0) return;
+  if (host_) {
+    return run_on_host(out, in, [&](auto& to, auto& from) { host_->all_to_all(to, from); });
+  }
+  run("all_to_all", in, [&](const auto& finish) {
+    at::Tensor to = bytes(out.view({-1}));
+    at::Tensor from = bytes(in.view({-1}));
+    if (!group_) {
+      to.copy_(from);
+      return;
+    }
+    std::vector<int64_t> equal;
+    c10d::AllToAllOptions on_this_stream;
+    on_this_stream.asyncOp = false;
+    finish(group_->backend->alltoall_base(to, from, equal, equal, on_this_stream));
+  });
+}
+
 void Communicator::broadcast(const at::Tensor& t, int root) {
   check("broadcast", t);
   TORCH_CHECK(root >= 0 && root < options_.world_size, "zero: broadcast from rank ", root,
@@ -231,7 +284,7 @@ void Communicator::broadcast(const at::Tensor& t, int root) {
     return run_on_host(t, t, [&](auto& to, auto& from) { host_->broadcast(to.copy_(from), root); });
   }
   if (!group_ || t.numel() == 0) return;
-  run("broadcast", t, [&] {
+  run("broadcast", t, [&](const auto& finish) {
     std::vector<at::Tensor> one = {bytes(t.view({-1}))};
     c10d::BroadcastOptions on_this_stream;
     on_this_stream.rootRank = root;

@@ -26,6 +26,8 @@ class Store;
 
 namespace zero {
 
+class Whereabouts;
+
 // What every communicator of a process is made with.
 struct CommunicatorOptions {
   std::string name;  // for messages, and to keep communicators apart in the store
@@ -35,6 +37,7 @@ struct CommunicatorOptions {
   std::chrono::milliseconds timeout{};
   bool this_host_only = false;  // all ranks meet at a loopback address: connections stay on it
   bool through_host = false;    // ranks share GPUs, which NCCL refuses: copies to the host and Gloo
+  std::shared_ptr<Whereabouts> whereabouts;  // for errors; may be empty
 };
 
 class Communicator {
@@ -52,12 +55,18 @@ class Communicator {
   void reduce_scatter(const at::Tensor& out, const at::Tensor& in);
   // Sum in place, fp32 or fp64. The result has the same bits on every rank.
   void all_reduce(const at::Tensor& t);
+  // Any dtype. out, in: [world_size * n], apart from each other. Part r of `in` goes to rank r; part r
+  // of `out` has come from it.
+  void all_to_all(const at::Tensor& out, const at::Tensor& in);
   // Any dtype.
   void broadcast(const at::Tensor& t, int root);
 
   int rank() const { return options_.rank; }
   int world_size() const { return options_.world_size; }
   at::Device device() const { return options_.device; }
+
+  // Whether a call returns only when all ranks have made it.
+  bool blocks() const { return world_size() > 1 && (device().is_cpu() || host_); }
 
   // Whether everything enqueued so far has finished on the device.
   bool idle() const;

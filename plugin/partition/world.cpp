@@ -84,6 +84,7 @@ class Process {
   Rendezvous place_;
   std::chrono::milliseconds timeout_{};
   c10::intrusive_ptr<c10d::Store> store_;
+  std::shared_ptr<Whereabouts> whereabouts_;
   std::unique_ptr<Control> control_;
   std::map<at::DeviceType, std::shared_ptr<World>> worlds_;
   std::map<std::pair<at::DeviceType, int>, std::shared_ptr<Communicator>> neighbours_;  // by size
@@ -96,7 +97,8 @@ CommunicatorOptions Process::options(const std::string& name, at::Device device)
           place_.world_size,
           timeout_,
           is_loopback(place_.master_addr),
-          ranks_share_gpus()};
+          ranks_share_gpus(),
+          whereabouts_};
 }
 
 void Process::meet() {
@@ -112,6 +114,7 @@ void Process::meet() {
     store_ = c10::make_intrusive<c10d::TCPStore>(place_.master_addr, tcp);
     store_ = c10::make_intrusive<c10d::PrefixStore>("zero/" + place_.attempt, store_);
   }
+  whereabouts_ = std::make_shared<Whereabouts>(place_.rank, place_.world_size, store_);
   control_ = std::make_unique<Control>(options("control", at::kCPU), store_);
   met_ = true;
 }
@@ -157,8 +160,9 @@ std::shared_ptr<World> Process::join(at::DeviceType type) {
   });
   const at::Device device = choose_device(type);
   const auto world = together([&] {
-    std::shared_ptr<World> joined(new World(place_.local_rank, options(kind + "/gather", device),
-                                            options(kind + "/reduce", device), *control_, store_));
+    std::shared_ptr<World> joined(new World(
+        place_.local_rank, options(kind + "/gather", device), options(kind + "/reduce", device),
+        options(kind + "/rounds", at::kCPU), *control_, store_));
     // Keeps rank 0, which holds the meeting place, until everyone is connected.
     control_->barrier("joined on " + kind);
     return joined;
@@ -187,6 +191,7 @@ std::shared_ptr<Communicator> Process::neighbours(at::Device device, int size) {
 
 void Process::close() {
   const std::lock_guard lock(mutex_);
+  whereabouts_->write_last("has left: its process ends");
   try {
     const auto deadline = std::chrono::steady_clock::now() + timeout_;
     bool all_leave = true;
@@ -208,6 +213,7 @@ void Process::close() {
     for (const auto& [type, world] : worlds_) {
       world->gather().close(all_leave);
       world->reduce().close(all_leave);
+      if (world->rounds() != nullptr) world->rounds()->close(all_leave);
     }
     for (const auto& [key, group] : neighbours_) group->close(all_leave);
     control_->close(all_leave);
@@ -218,8 +224,15 @@ void Process::close() {
 }
 
 World::World(int local_rank, const CommunicatorOptions& gather, const CommunicatorOptions& reduce,
-             Control& control, const c10::intrusive_ptr<c10d::Store>& store)
-    : local_rank_(local_rank), gather_(gather, store), reduce_(reduce, store), control_(control) {}
+             const CommunicatorOptions& rounds, Control& control,
+             const c10::intrusive_ptr<c10d::Store>& store)
+    : local_rank_(local_rank),
+      gather_(gather, store),
+      reduce_(reduce, store),
+      control_(control),
+      whereabouts_(gather.whereabouts) {
+  if (world_size() > 1) rounds_ = std::make_unique<Rounds>(rounds, gather_.blocks(), store);
+}
 
 std::shared_ptr<World> World::join(at::DeviceType type) { return Process::get().join(type); }
 

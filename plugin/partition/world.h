@@ -11,6 +11,8 @@
 
 #include "plugin/partition/communicator.h"
 #include "plugin/partition/control.h"
+#include "plugin/partition/rounds.h"
+#include "plugin/partition/whereabouts.h"
 
 namespace zero {
 
@@ -27,25 +29,30 @@ class World {
   // cpu; or cuda:LOCAL_RANK, or the only GPU where the launcher shows each rank just its own.
   at::Device device() const { return gather_.device(); }
 
-  Communicator& gather() { return gather_; }  // all-gathers of parameters
-  Communicator& reduce() {
-    return reduce_;
-  }  // reductions of gradients; they do not queue behind all-gathers
+  // Gathers of pages, in the order that the rounds say.
+  Communicator& gather() { return gather_; }
+  // Everything else, in the order of the program. It does not queue behind gathers.
+  Communicator& reduce() { return reduce_; }
   // A communicator over `size` consecutive ranks, this one among them: 0 to size - 1, size to
   // 2 * size - 1, ... Every rank asks. The same one for the same size. Throws where the ranks
   // cannot be divided so.
   std::shared_ptr<Communicator> neighbours(int size);
-  Control& control() { return control_; }  // one for all kinds of device
+  Rounds* rounds() { return rounds_.get(); }  // nullptr with one rank
+  Control& control() { return control_; }     // one for all kinds of device
+  Whereabouts& whereabouts() { return *whereabouts_; }
 
  private:
   World(int local_rank, const CommunicatorOptions& gather, const CommunicatorOptions& reduce,
-        Control& control, const c10::intrusive_ptr<c10d::Store>& store);
+        const CommunicatorOptions& rounds, Control& control,
+        const c10::intrusive_ptr<c10d::Store>& store);
   friend class Process;
 
   int local_rank_;
   Communicator gather_;
   Communicator reduce_;
+  std::unique_ptr<Rounds> rounds_;
   Control& control_;
+  std::shared_ptr<Whereabouts> whereabouts_;
 };
 
 }  // namespace zero

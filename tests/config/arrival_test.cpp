@@ -95,8 +95,16 @@ TEST_P(EveryFlag, IsRefusedBesideItsAliasInOneFile) {
   }
 }
 
-TEST_P(EveryFlag, IsRefusedWithoutAValueAsAListAndAsAMap) {
-  for (const std::string value : {"", "~", "[1, 2]", "{enabled: true}"}) {
+TEST_P(EveryFlag, IsNotSetByNull) {
+  const Flags file = parse_config(GetParam() + ": ~\n", "x.yaml");
+  const Resolved resolved = resolve_all({}, {file});
+  EXPECT_FALSE(given(field(), resolved.config.engine));
+  EXPECT_THAT(resolved.notices,
+              ::testing::ElementsAre(::testing::HasSubstr("x.yaml:1:1: " + GetParam() + ": null")));
+}
+
+TEST_P(EveryFlag, IsRefusedAsAListAndAsAMap) {
+  for (const std::string value : {"[1, 2]", "{enabled: true}"}) {
     const auto problems = problems_in(GetParam() + ": " + value + "\n");
     ASSERT_EQ(problems.size(), 1U) << value;
     EXPECT_THAT(problems[0], ::testing::HasSubstr(GetParam() + ": must be "));
@@ -104,13 +112,25 @@ TEST_P(EveryFlag, IsRefusedWithoutAValueAsAListAndAsAMap) {
   }
 }
 
-TEST_P(EveryFlag, IsRefusedAsAutoUnlessThatIsAValueOfIt) {
+TEST_P(EveryFlag, IsRefusedAsAutoUnlessSomebodyFillsIt) {
   const auto problems = problems_in(GetParam() + ": auto\n");
   if (allowed_values(field()).starts_with("auto")) {
     EXPECT_THAT(problems, ::testing::IsEmpty());
-  } else {
+  } else if (field().auto_from == AutoFrom::kNobody) {
     EXPECT_THAT(problems, ::testing::ElementsAre(::testing::HasSubstr("got auto")));
+  } else if (field().auto_from == AutoFrom::kBatch) {
+    EXPECT_THAT(problems, ::testing::ElementsAre(::testing::HasSubstr("auto can be filled only")));
+  } else {
+    EXPECT_THAT(problems, ::testing::IsEmpty());
   }
+}
+
+TEST_P(EveryFlag, AsAutoIsReplacedByAStrongerSource) {
+  const Flags file = parse_config(GetParam() + ": auto\n" + stage_line(), "x.yaml");
+  StrategyOptions options;
+  example().give(options);
+  const EngineConfig config = resolve(options, {file});
+  EXPECT_EQ(value_text(field(), config), example().printed);
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, EveryFlag, ::testing::ValuesIn(engine_field_names()), test_name);

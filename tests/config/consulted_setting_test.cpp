@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 
 constexpr Consumer kAll[] = {Consumer::kPartition, Consumer::kPaging,      Consumer::kGradients,
                              Consumer::kOptimizer, Consumer::kActivations, Consumer::kMemory,
-                             Consumer::kTrainer};
+                             Consumer::kStrategy,  Consumer::kScheduler,   Consumer::kTrainer};
 
 void read(const Field<EngineConfig>& field, const EngineConfig& config, Consumer by) {
   with_setting(field, config, [&](const auto& setting) { setting.read(by); });
@@ -27,7 +27,9 @@ class GivenFlag : public ::testing::TestWithParam<std::string> {
   GivenFlag() {
     StrategyOptions options;
     examples().at(GetParam()).give(options);
-    config_ = options.flags().values;
+    config_ = options.flags().values.engine;
+    // Some flags act at the highest stage only.
+    if (!config_.stage.given()) config_.stage = Setting<int>(3);
   }
   const Field<EngineConfig>& field() const { return *find_field<EngineConfig>(GetParam()); }
   EngineConfig config_;

@@ -23,7 +23,7 @@ TEST_P(EveryPreset, SaysTheSameAsItsFile) {
   const EngineConfig compiled = preset(GetParam());
   const std::filesystem::path file =
       std::filesystem::path(LIBZERO_CONFIGS) / (GetParam() + ".yaml");
-  const EngineConfig written = resolve({}, {read_config_file(file).flags});
+  const EngineConfig written = resolve({}, {read_config_file(file)});
   for (const auto& field : fields<EngineConfig>()) {
     EXPECT_EQ(given(field, compiled), given(field, written)) << field.name;
     EXPECT_EQ(value_text(field, compiled), value_text(field, written)) << field.name;
@@ -59,8 +59,19 @@ TEST(Preset, UnknownNamesAreRefusedWithTheKnownOnes) {
       problems_of({}, {preset_flags("zero_stage3")}),
       ElementsAre(AllOf(HasSubstr("preset: zero_stage3: "), HasSubstr("did you mean zero_stage_3?"),
                         HasSubstr("zero_stage_1, zero_stage_2, zero_stage_3, "
-                                  "zero_stage_2_offload or zero_stage_3_offload"))));
+                                  "zero_stage_1_offload, zero_stage_2_offload or "
+                                  "zero_stage_3_offload"))));
   EXPECT_THROW(preset("ddp"), ConfigError);
+}
+
+TEST(Preset, OfATrainerWithoutAStageIsStageTwo) { EXPECT_EQ(preset("deepspeed").stage.peek(), 2); }
+
+TEST(Preset, WithHomesOnNvmeIsRefusedByName) {
+  for (const std::string name : {"zero_stage_3_offload_nvme", "deepspeed_stage_3_offload_nvme"}) {
+    EXPECT_THAT(problems_of({}, {preset_flags(name)}),
+                ElementsAre(AllOf(HasSubstr(name), HasSubstr("NVMe are not supported yet"),
+                                  HasSubstr("use zero_stage_3_offload"))));
+  }
 }
 
 TEST(Configs, EachFileIsAcceptedAndEachPresetHasOne) {
@@ -68,15 +79,15 @@ TEST(Configs, EachFileIsAcceptedAndEachPresetHasOne) {
   for (const auto& entry : std::filesystem::directory_iterator(LIBZERO_CONFIGS)) {
     if (entry.path().extension() != ".yaml") continue;
     ++files;
-    EXPECT_NO_THROW(resolve({}, {read_config_file(entry.path()).flags})) << entry.path();
+    EXPECT_NO_THROW(resolve({}, {read_config_file(entry.path())})) << entry.path();
   }
   EXPECT_GT(files, preset_names().size());
 }
 
 TEST(Configs, TheGptExampleTurnsOnWhatItPromises) {
-  const ConfigFile file =
+  const Flags file =
       read_config_file(std::filesystem::path(LIBZERO_CONFIGS) / "gpt_zero3_offload.yaml");
-  const EngineConfig config = resolve({}, {file.flags});
+  const EngineConfig config = resolve({}, {file});
   EXPECT_EQ(config.stage.peek(), 3);
   EXPECT_TRUE(config.offload_parameters.peek());
   EXPECT_TRUE(config.offload_optimizer.peek());
@@ -84,7 +95,7 @@ TEST(Configs, TheGptExampleTurnsOnWhatItPromises) {
   EXPECT_GT(config.gradient_clipping.peek(), 0.0);
   EXPECT_GE(config.parameter_budget.peek(),
             config.page_bytes.peek() * (1 + config.prefetch_pages.peek()));
-  EXPECT_GT(file.trainer.steps.peek(), 0);
+  EXPECT_GT(file.values.trainer.steps.peek(), 0);
 }
 
 }  // namespace

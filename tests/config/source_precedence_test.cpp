@@ -7,7 +7,7 @@ namespace zero::config_test {
 namespace {
 
 const Flags kPreset = preset_flags("zero_stage_1");
-const Flags kFile = parse_config("stage: 2\n", "x.yaml").flags;
+const Flags kFile = parse_config("stage: 2\n", "x.yaml");
 const Flags kLine = parse_arguments({"--stage=3"});
 const StrategyOptions kCode = StrategyOptions().stage(0);
 
@@ -30,7 +30,7 @@ TEST(Precedence, DoesNotDependOnTheOrderOfLayers) {
 }
 
 TEST(Precedence, TheLaterOfTwoFilesWins) {
-  const Flags other = parse_config("stage: 1\n", "y.yaml").flags;
+  const Flags other = parse_config("stage: 1\n", "y.yaml");
   EXPECT_EQ(resolve({}, {kFile, other}).stage.provenance().where, "y.yaml:1:8");
 }
 
@@ -43,7 +43,7 @@ TEST(Precedence, IsDecidedFlagByFlag) {
 }
 
 TEST(Precedence, ConflictsAreJudgedOnTheResultAlone) {
-  EXPECT_TRUE(resolve({}, {parse_config("offload_parameters: true\n", "x.yaml").flags, kLine})
+  EXPECT_TRUE(resolve({}, {parse_config("offload_parameters: true\n", "x.yaml"), kLine})
                   .offload_parameters.peek());
   EXPECT_THAT(problems_of(StrategyOptions().stage(2), {preset_flags("zero_stage_3_offload")}),
               ::testing::ElementsAre(

@@ -10,8 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "plugin/config/document.h"
 #include "plugin/config/fields.h"
-#include "strategy/yaml_options.h"
+#include "plugin/config/setting_row.h"
+#include "strategy/auto_values.h"
+#include "strategy/config_file.h"
 #include "zero/strategy_options.h"
 
 namespace zero::config_test {
@@ -47,9 +50,24 @@ inline const std::map<std::string_view, Example>& examples() {
       {"activation_offload_threshold",
        {"1 MiB", "1MiB", [](O& o) -> O& { return o.activation_offload_threshold(1 << 20); }}},
       {"precision", {"bf16", "bf16", [](O& o) -> O& { return o.precision(Precision::kBf16); }}},
+      {"loss_scale", {"128", "128", [](O& o) -> O& { return o.loss_scale(128); }}},
+      {"initial_scale_power", {"8", "8", [](O& o) -> O& { return o.initial_scale_power(8); }}},
+      {"loss_scale_window", {"2000", "2000", [](O& o) -> O& { return o.loss_scale_window(2000); }}},
+      {"hysteresis", {"1", "1", [](O& o) -> O& { return o.hysteresis(1); }}},
+      {"consecutive_hysteresis",
+       {"true", "true", [](O& o) -> O& { return o.consecutive_hysteresis(true); }}},
+      {"min_loss_scale", {"0.5", "0.5", [](O& o) -> O& { return o.min_loss_scale(0.5); }}},
+      {"max_consecutive_overflows",
+       {"9", "9", [](O& o) -> O& { return o.max_consecutive_overflows(9); }}},
+      {"nonfinite_gradients",
+       {"error", "error",
+        [](O& o) -> O& { return o.nonfinite_gradients(NonfiniteGradients::kError); }}},
       {"gradient_clipping", {"0.5", "0.5", [](O& o) -> O& { return o.gradient_clipping(0.5); }}},
       {"gradient_accumulation_steps",
        {"4", "4", [](O& o) -> O& { return o.gradient_accumulation_steps(4); }}},
+      {"train_batch_size", {"64", "64", [](O& o) -> O& { return o.train_batch_size(64); }}},
+      {"train_micro_batch_size_per_gpu",
+       {"8", "8", [](O& o) -> O& { return o.train_micro_batch_size_per_gpu(8); }}},
       {"page_bytes", {"1 MiB", "1MiB", [](O& o) -> O& { return o.page_bytes(1 << 20); }}},
       {"parameter_budget",
        {"5e8", "500000000", [](O& o) -> O& { return o.parameter_budget(500000000); }}},
@@ -109,11 +127,11 @@ inline std::vector<std::string> problems_of(const StrategyOptions& code,
 }
 
 inline std::vector<std::string> problems_in(const std::string& yaml) {
-  return problems_of({}, {parse_config(yaml, "x.yaml").flags});
+  return problems_of({}, {parse_config(yaml, "x.yaml")});
 }
 
 inline EngineConfig config_from(const std::string& yaml) {
-  return resolve({}, {parse_config(yaml, "x.yaml").flags});
+  return resolve({}, {parse_config(yaml, "x.yaml")});
 }
 
 // gtest names hold letters, digits and '_' only.

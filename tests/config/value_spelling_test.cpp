@@ -17,7 +17,7 @@ TEST(Booleans, AreReadAsYamlWritersWriteThem) {
   for (const char* text : {"false", "False", "no", "NO", "off", "Off"}) {
     EXPECT_EQ(parsed<bool>(text), false) << text;
   }
-  for (const char* text : {"", "y", "1", "0", "enabled", "truee"}) {
+  for (const char* text : {"", "y", "2", "enabled", "truee"}) {
     EXPECT_EQ(parsed<bool>(text), std::nullopt) << text;
   }
 }
@@ -41,23 +41,47 @@ TEST(Sizes, TakeUnitsAndWholeFloats) {
     EXPECT_EQ(parsed<int64_t>(text, Unit::kBytes), bytes) << text;
   }
   for (const char* text : {"", " ", "MiB", "1 mib", "4Mb", "1_000", "0x10", "1e30", "nan", "inf",
-                           "9223372036854775808", "1MiBs", "--1", "+-1", "1.3B"}) {
+                           "9223372036854775808", "1MiBs", "--1", "+-1"}) {
     EXPECT_EQ(parsed<int64_t>(text, Unit::kBytes), std::nullopt) << text;
   }
 }
 
-TEST(Sizes, MayBeQuotedWithAUnitOnly) {
-  EXPECT_EQ(parsed<int64_t>("1KiB", Unit::kBytes, true), 1024);
-  EXPECT_EQ(parsed<int64_t>("1024", Unit::kBytes, true), std::nullopt);
+template <class T>
+std::string notice(const std::string& text, Unit unit = Unit::kNone, bool quoted = false) {
+  return parse_value<T>({text, quoted}, unit).notice;
 }
 
-TEST(WholeNumbers, TakeNoUnitAndNoQuotes) {
+TEST(Booleans, AsZeroAndOneAreTakenWithANotice) {
+  EXPECT_EQ(parsed<bool>("1"), true);
+  EXPECT_EQ(parsed<bool>("0"), false);
+  EXPECT_EQ(notice<bool>("1"), "read 1 as true");
+  EXPECT_EQ(notice<bool>("true"), "");
+}
+
+TEST(Quotes, AroundNumbersAndBooleansAreTakenWithANotice) {
+  EXPECT_EQ(parsed<int64_t>("3", Unit::kNone, true), 3);
+  EXPECT_EQ(notice<int64_t>("3", Unit::kNone, true), "read the string \"3\" as 3");
+  EXPECT_EQ(parsed<double>("2e-5", Unit::kNone, true), 2e-5);
+  EXPECT_EQ(notice<double>("2e-5", Unit::kNone, true), "read the string \"2e-5\" as 2e-5");
+  EXPECT_EQ(parsed<bool>("true", Unit::kNone, true), true);
+  EXPECT_EQ(notice<bool>("true", Unit::kNone, true), "read the string \"true\" as true");
+  EXPECT_EQ(parsed<int64_t>("1KiB", Unit::kBytes, true), 1024);
+  EXPECT_EQ(notice<int64_t>("1KiB", Unit::kBytes, true), "");
+}
+
+TEST(Sizes, OfAFractionAreRoundedDownWithANotice) {
+  EXPECT_EQ(parsed<int64_t>("15099494.4", Unit::kElements), 15099494);
+  EXPECT_EQ(notice<int64_t>("15099494.4", Unit::kElements), "rounded 15099494.4 down to 15099494");
+  EXPECT_EQ(parsed<int64_t>("1.3B", Unit::kBytes), 1);
+  EXPECT_EQ(parsed<int64_t>("2.5"), std::nullopt) << "a count is no size";
+  EXPECT_EQ(parsed<int64_t>("-2.5", Unit::kElements), std::nullopt);
+}
+
+TEST(WholeNumbers, TakeNoUnit) {
   EXPECT_EQ(parsed<int64_t>("1e3"), 1000);
   EXPECT_EQ(parsed<int64_t>("+3"), 3);
   EXPECT_EQ(parsed<int64_t>("-3"), -3);
   EXPECT_EQ(parsed<int64_t>("3MiB"), std::nullopt);
-  EXPECT_EQ(parsed<int64_t>("3", Unit::kNone, true), std::nullopt);
-  EXPECT_EQ(parsed<int64_t>("1e3", Unit::kNone, true), std::nullopt);
   EXPECT_EQ(parsed<int>("3000000000"), std::nullopt);
 }
 
@@ -68,7 +92,6 @@ TEST(Numbers, AreFinite) {
   for (const char* text : {"", ".inf", "inf", "nan", "1e999", "1,5", "0.5x"}) {
     EXPECT_EQ(parsed<double>(text), std::nullopt) << text;
   }
-  EXPECT_EQ(parsed<double>("0.5", Unit::kNone, true), std::nullopt);
 }
 
 TEST(Choices, AreReadByTheirExactNamesQuotedOrNot) {
@@ -92,7 +115,7 @@ TEST(PrintedValues, AreReadBackAsTheSame) {
   expect_round_trip<int64_t>({0, 1, 1023, 1024, 1025, 3 << 20, int64_t{5} << 40, 1000000007},
                              Unit::kBytes);
   expect_round_trip<double>({0.0, 1.0, 0.1, 1e-12, 1.0 / 3.0, 1e100}, Unit::kNone);
-  expect_round_trip<Precision>({Precision::kFp32, Precision::kBf16}, Unit::kNone);
+  expect_round_trip<Precision>({Precision::kFp32, Precision::kBf16, Precision::kFp16}, Unit::kNone);
   expect_round_trip<DeviceChoice>({DeviceChoice::kAuto, DeviceChoice::kCpu, DeviceChoice::kCuda},
                                   Unit::kNone);
   expect_round_trip<UpdateKernel>(

@@ -31,28 +31,23 @@ TEST(UnknownKey, GetsTheNearestName) {
 }
 
 TEST(UnknownKey, FarFromAllNamesListsThem) {
-  EXPECT_THAT(problems_in("elasticity: 1\n"),
-              ElementsAre(AllOf(HasSubstr("known are stage"), HasSubstr("page_bytes"),
-                                HasSubstr("trainer"), Not(HasSubstr("did you mean")))));
+  EXPECT_THAT(problems_in("qqqqqq: 1\n"), ElementsAre(AllOf(HasSubstr("known here are stage"),
+                                                            Not(HasSubstr("did you mean")))));
 }
 
 TEST(UnknownKey, OfTheOtherSectionIsSentThere) {
-  EXPECT_THAT(problems_in("log_every: 5\n"), ElementsAre(HasSubstr("belongs under trainer:")));
+  EXPECT_THAT(problems_in("log_every: 5\n"), ElementsAre(HasSubstr("belongs in trainer")));
   EXPECT_THAT(problems_in("trainer:\n  gradient_accumulation_steps: 2\n"),
               ElementsAre(AllOf(HasSubstr("trainer.gradient_accumulation_steps"),
-                                HasSubstr("belongs at the top level or under strategy:"))));
+                                HasSubstr("belongs at the top level"))));
 }
 
 TEST(UnknownKey, OfAnotherToolGetsTheNameHere) {
   const std::map<std::string, std::string> taught = {
-      {"zero_optimization: {stage: 3}", "flags are flat here"},
-      {"cpu_offload: true", "offload_optimizer: true"},
-      {"fp16: {enabled: true}", "precision: bf16"},
-      {"bf16: {enabled: true}", "precision: bf16"},
       {"max_grad_norm: 1.0", "gradient_clipping"},
-      {"train_batch_size: 8", "data loader"},
-      {"lr_scheduler: {type: cosine}", "made in code"},
-      {"activation_checkpointing: {cpu_checkpointing: true}", "cpu_checkpointing"},
+      {"lr_scheduler: {type: cosine}", "did you mean scheduler?"},
+      {"gradient_checkpointing: true", "activation_checkpointing"},
+      {"per_device_train_batch_size: 4", "train_micro_batch_size_per_gpu"},
   };
   for (const auto& [yaml, advice] : taught) {
     EXPECT_THAT(problems_in(yaml), ElementsAre(AllOf(HasSubstr("unknown key"), HasSubstr(advice))));
@@ -139,7 +134,7 @@ class OnDisk : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
   std::vector<std::string> problems(const std::filesystem::path& file) const {
-    return problems_of({}, {read_config_file(file).flags});
+    return problems_of({}, {read_config_file(file)});
   }
   std::filesystem::path folder_;
 };
@@ -147,7 +142,7 @@ class OnDisk : public ::testing::Test {
 TEST_F(OnDisk, FlagsCarryTheFilesName) {
   const std::filesystem::path file = folder_ / "run.yaml";
   std::ofstream(file) << "device: cpu\nstage: 2\n";
-  const EngineConfig config = resolve({}, {read_config_file(file).flags});
+  const EngineConfig config = resolve({}, {read_config_file(file)});
   EXPECT_EQ(config.stage.peek(), 2);
   EXPECT_EQ(config.stage.provenance().where, file.string() + ":2:8");
 }

@@ -288,26 +288,6 @@ TEST(Habits, APlainStepOverManySmallParametersIsNotQuadratic) {
   EXPECT_LE(model->parameters()[0]._version() - version, 2U);
 }
 
-ZERO_RANK_BODY(one_rank_reads_alone) {
-  Training training(StrategyOptions().device(test_device_name()).stage(3).page_bytes(1 << 20));
-  training.loss().backward();
-  training.strategy.step();
-  if (training.strategy.rank() == 0) {
-    // An all-gather of equal size on the other ranks will meet this one: bytes come, but of another
-    // page.
-    (void)training.model->blocks[2]->weight.norm().item<float>();
-  }
-  const std::string error = error_of([&] {
-    training.loss().backward();
-    training.strategy.step();
-  });
-  EXPECT_THAT(error, HasSubstr("the use of parameters")) << "rank " << training.strategy.rank();
-}
-
-TEST(Habits, AReadOnOneRankAloneAtStage3IsFoundBeforeItChangesAnything) {
-  on_test_ranks({2}, "one_rank_reads_alone");
-}
-
 ZERO_RANK_BODY(optimizers_differ) {
   const char* const rank = std::getenv("RANK");
   Blocks model(2);

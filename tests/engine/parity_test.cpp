@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every stage, every offload, one and several ranks, fp32 and bf16, with and without accumulation
+// Every stage, every offload, one and several ranks, fp32, bf16 and fp16, with and without accumulation
 // and clipping: the numbers are those of LibTorch alone, and offload and kernels do not change a
 // bit.
 #include <gtest/gtest.h>
@@ -18,13 +18,17 @@ enum class Offload { kNone, kOptimizer, kBoth };
 constexpr double kOneRankTolerance = 1e-6;       // relative, fp32 parameters after 10 steps
 constexpr double kSeveralRanksTolerance = 1e-5;  // sums are taken in another order
 constexpr double kBf16Tolerance = 4e-3;          // half a unit in the last place of bf16, relative
+constexpr double kFp16Tolerance = 5e-4;          // the same of fp16
 
-StrategyOptions options_of(int stage, Offload offload, bool bf16) {
+at::ScalarType compute_type(Precision precision) {
+  return precision == Precision::kFp32   ? at::kFloat
+         : precision == Precision::kBf16 ? at::kBFloat16
+                                         : at::kHalf;
+}
+
+StrategyOptions options_of(int stage, Offload offload, Precision precision) {
   StrategyOptions options;
-  options.stage(stage)
-      .precision(bf16 ? "bf16" : "fp32")
-      .page_bytes(4096)
-      .device(test_device_name());
+  options.stage(stage).precision(precision).page_bytes(4096).device(test_device_name());
   if (offload != Offload::kNone) options.offload_optimizer(true);
   if (offload == Offload::kBoth) options.offload_parameters(true);
   if (stage == 3) options.parameter_budget(12 << 10).prefetch_pages(1);
@@ -49,29 +53,34 @@ int ranks_of_process() {
 
 class Cell {
  public:
-  Cell(bool bf16, int accumulation, double clip, Rule rule) : bf16_(bf16) {
+  Cell(Precision precision, int accumulation, double clip, Rule rule, double loss_scale = 1.0)
+      : precision_(precision) {
     // Bit for bit is promised for kernels that repeat themselves; CUDA's embedding backward need
     // not.
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
     run_.accumulation = accumulation;
     run_.clip = clip;
     run_.rule = rule;
-    expected_ = train_plain(run_, bf16, rank_of_process(), ranks_of_process());
+    run_.loss_scale = loss_scale;
+    expected_ = train_plain(run_, compute_type(precision), rank_of_process(), ranks_of_process());
   }
 
   void check_all_stages() {
     for (const Loop loop : {Loop::kStrategy, Loop::kPlain}) {
+      if (loop == Loop::kPlain && run_.loss_scale != 1.0) continue;  // refused
       for (int stage = 0; stage <= 3; ++stage) {
         Outcome first;
         for (const Offload offload : {Offload::kNone, Offload::kOptimizer, Offload::kBoth}) {
           if (!possible(stage, offload)) continue;
           SCOPED_TRACE(::testing::Message()
                        << "stage " << stage << ", offload " << static_cast<int>(offload)
-                       << ", bf16 " << bf16_ << ", accumulation " << run_.accumulation << ", clip "
+                       << ", precision " << static_cast<int>(precision_) << ", loss scale "
+                       << run_.loss_scale << ", accumulation " << run_.accumulation << ", clip "
                        << run_.clip << ", plain loop " << (loop == Loop::kPlain) << ", ranks "
                        << ranks_of_process());
           run_.loop = loop;
-          run_.options = options_of(stage, offload, bf16_);
+          run_.options = options_of(stage, offload, precision_);
+          if (precision_ == Precision::kFp16) run_.options.loss_scale(run_.loss_scale);
           const Outcome outcome = train(run_);
           check(outcome);
           if (offload == Offload::kNone) first = outcome;
@@ -88,12 +97,13 @@ class Cell {
  private:
   void check(const Outcome& outcome) const {
     const bool one_rank = ranks_of_process() == 1;
+    const bool narrow = precision_ != Precision::kFp32;
     ASSERT_EQ(outcome.losses.size(), expected_.losses.size());
     for (int micro = 0; micro < run_.accumulation; ++micro) {
       EXPECT_EQ(outcome.losses[micro], expected_.losses[micro]) << "loss of the first step";
     }
     for (size_t i = 0; i < outcome.losses.size(); ++i) {
-      EXPECT_NEAR(outcome.losses[i], expected_.losses[i], bf16_ ? 2e-2 : 1e-5)
+      EXPECT_NEAR(outcome.losses[i], expected_.losses[i], narrow ? 2e-2 : 1e-5)
           << "micro-batch " << i;
     }
     if (one_rank) {
@@ -102,38 +112,43 @@ class Cell {
     } else {
       EXPECT_LT(distance(outcome.gradients, expected_.gradients), kSeveralRanksTolerance);
     }
-    const double tolerance = bf16_      ? kBf16Tolerance
-                             : one_rank ? kOneRankTolerance
-                                        : kSeveralRanksTolerance;
+    const double tolerance = precision_ == Precision::kBf16   ? kBf16Tolerance
+                             : precision_ == Precision::kFp16 ? kFp16Tolerance
+                             : one_rank                       ? kOneRankTolerance
+                                                              : kSeveralRanksTolerance;
     EXPECT_LT(distance(outcome.parameters, expected_.parameters), tolerance);
     ASSERT_EQ(outcome.norms.size(), expected_.norms.size());
     for (size_t i = 0; i < outcome.norms.size(); ++i) {
-      EXPECT_NEAR(outcome.norms[i] / expected_.norms[i], 1.0, bf16_ ? 2e-2 : 1e-4)
+      EXPECT_NEAR(outcome.norms[i] / expected_.norms[i], 1.0, narrow ? 2e-2 : 1e-4)
           << "norm of step " << i;
     }
   }
 
-  bool bf16_;
+  Precision precision_;
   Run run_;
   Outcome expected_;
 };
 
-void check_cells(bool bf16) {
+void check_cells(Precision precision, double loss_scale = 1.0) {
   for (const int accumulation : {1, 3}) {
     for (const double clip : {0.0, 0.5})
-      Cell(bf16, accumulation, clip, Rule::kAdamW).check_all_stages();
+      Cell(precision, accumulation, clip, Rule::kAdamW, loss_scale).check_all_stages();
   }
 }
 
-ZERO_RANK_BODY(fp32_cells) { check_cells(false); }
-ZERO_RANK_BODY(bf16_cells) { check_cells(true); }
+ZERO_RANK_BODY(fp32_cells) { check_cells(Precision::kFp32); }
+ZERO_RANK_BODY(bf16_cells) { check_cells(Precision::kBf16); }
+ZERO_RANK_BODY(fp16_cells) {
+  check_cells(Precision::kFp16, 128.0);
+  Cell(Precision::kFp16, 2, 0.5, Rule::kAdamW).check_all_stages();  // unscaled: plain loops too
+}
 ZERO_RANK_BODY(other_rules) {
-  Cell(false, 1, 0.5, Rule::kAdam).check_all_stages();
-  Cell(false, 2, 0.0, Rule::kSgd).check_all_stages();
+  Cell(Precision::kFp32, 1, 0.5, Rule::kAdam).check_all_stages();
+  Cell(Precision::kFp32, 2, 0.0, Rule::kSgd).check_all_stages();
 }
 
 ZERO_RANK_BODY(kernels_give_the_same_bits) {
-  for (const bool bf16 : {false, true}) {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kFp16}) {
     for (const Rule rule : {Rule::kAdamW, Rule::kAdam, Rule::kSgd}) {
       Run run;
       run.rule = rule;
@@ -144,11 +159,13 @@ ZERO_RANK_BODY(kernels_give_the_same_bits) {
         if (kernel == UpdateKernel::kAvx2 && !kernels::supported(kernels::Isa::kAvx2)) continue;
         if (kernel == UpdateKernel::kAvx512 && !kernels::supported(kernels::Isa::kAvx512)) continue;
         for (const int threads : {1, 3}) {
-          SCOPED_TRACE(::testing::Message()
-                       << "bf16 " << bf16 << ", rule " << static_cast<int>(rule) << ", kernel "
-                       << static_cast<int>(kernel) << ", threads " << threads);
-          run.options =
-              options_of(3, Offload::kBoth, bf16).update_kernel(kernel).update_threads(threads);
+          SCOPED_TRACE(::testing::Message() << "precision " << static_cast<int>(precision)
+                                            << ", rule " << static_cast<int>(rule) << ", kernel "
+                                            << static_cast<int>(kernel) << ", threads " << threads);
+          run.options = options_of(3, Offload::kBoth, precision)
+                            .update_kernel(kernel)
+                            .update_threads(threads);
+          if (precision == Precision::kFp16) run.options.loss_scale(256.0);
           const Outcome outcome = train(run);
           if (portable.parameters.empty()) portable = outcome;
           EXPECT_TRUE(same_bits(outcome.parameters, portable.parameters));
@@ -167,6 +184,9 @@ TEST(Parity, Fp32OnFourRanks) { on_test_ranks({4}, "fp32_cells", kLong); }
 TEST(Parity, Bf16OnOneRank) { on_test_ranks({1}, "bf16_cells", kLong); }
 TEST(Parity, Bf16OnTwoRanks) { on_test_ranks({2}, "bf16_cells", kLong); }
 TEST(Parity, Bf16OnFourRanks) { on_test_ranks({4}, "bf16_cells", kLong); }
+TEST(Parity, Fp16OnOneRank) { on_test_ranks({1}, "fp16_cells", kLong); }
+TEST(Parity, Fp16OnTwoRanks) { on_test_ranks({2}, "fp16_cells", kLong); }
+TEST(Parity, Fp16OnFourRanks) { on_test_ranks({4}, "fp16_cells", kLong); }
 TEST(Parity, CpuKernelsAndThreadsDoNotChangeABit) {
   on_test_ranks({1, 2}, "kernels_give_the_same_bits", kLong);
 }

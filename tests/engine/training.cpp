@@ -111,6 +111,7 @@ Outcome train(const Run& run) {
     if (run.loop == Loop::kStrategy) {
       const StepReport report = strategy.step();
       if (run.clip > 0) outcome.norms.push_back(report.gradient_norm);
+      outcome.last_step = report;
     } else {
       if (run.clip > 0) {
         outcome.norms.push_back(torch::nn::utils::clip_grad_norm_(model->parameters(), run.clip));
@@ -119,17 +120,18 @@ Outcome train(const Run& run) {
     }
   }
   outcome.parameters = snapshot(*model);
+  outcome.report = strategy.memory_report();
   return outcome;
 }
 
-Outcome train_plain(const Run& run, bool bf16, int rank, int world_size) {
+Outcome train_plain(const Run& run, at::ScalarType compute, int rank, int world_size) {
   Outcome outcome;
   auto model = make_model();
   auto masters = make_model();  // in fp32 the same as the model
   model->to(test_device());
   masters->to(test_device());
   auto optimizer = make_optimizer(run.rule, *masters);
-  if (bf16) model->to(at::kBFloat16);
+  model->to(compute);
   const auto pairs = [&](const auto& action) {
     auto from = model->parameters();
     auto to = masters->parameters();
@@ -141,10 +143,10 @@ Outcome train_plain(const Run& run, bool bf16, int rank, int world_size) {
       for (int other = 0; other < world_size; ++other) {
         const at::Tensor loss = model->loss(batch(step, micro, other).to(test_device()));
         if (other == rank) outcome.losses.push_back(loss.item<double>());
-        (loss / run.accumulation).backward();
+        (loss / run.accumulation * run.loss_scale).backward();
         pairs([&](at::Tensor& parameter, at::Tensor& master) {
           if (!parameter.grad().defined()) return;
-          const at::Tensor gradient = parameter.grad().to(at::kFloat) / world_size;
+          const at::Tensor gradient = parameter.grad().to(at::kFloat) / run.loss_scale / world_size;
           parameter.mutable_grad().reset();
           master.mutable_grad() = master.grad().defined() ? master.grad() + gradient : gradient;
         });

@@ -39,7 +39,8 @@ struct Run {
   Loop loop = Loop::kStrategy;
   int steps = 10;
   int accumulation = 1;
-  double clip = 0.0;  // 0: off
+  double clip = 0.0;        // 0: off
+  double loss_scale = 1.0;  // of LibTorch alone; under a strategy `options` says it
 };
 
 struct Outcome {
@@ -48,6 +49,8 @@ struct Outcome {
   std::map<std::string, at::Tensor>
       gradients;  // of the first step, mean over ranks, fp32, before clipping
   std::map<std::string, at::Tensor> parameters;  // after the last step
+  MemoryReport report;                           // then, of a strategy
+  StepReport last_step;                          // of strategy.step()
 };
 
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(Rule rule, const torch::nn::Module& model);
@@ -57,9 +60,9 @@ at::Tensor batch(int step, int micro, int rank);
 
 Outcome train(const Run& run);
 // The same with LibTorch alone, all ranks' batches in this process; losses are those of `rank`.
-// bf16 keeps fp32 masters beside the model and adds micro-batches up in fp32, as the engine says it
-// does.
-Outcome train_plain(const Run& run, bool bf16, int rank, int world_size);
+// A model that computes in bf16 or fp16 has fp32 masters beside it, and micro-batches are unscaled
+// and added up in fp32, as the engine says it does.
+Outcome train_plain(const Run& run, at::ScalarType compute, int rank, int world_size);
 
 // Largest relative distance, |a - b| / |b| by 2-norm, over all tensors; infinite when the names
 // differ.

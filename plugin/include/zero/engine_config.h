@@ -23,14 +23,16 @@
 
 namespace zero {
 
-enum class Precision : uint8_t { kFp32, kBf16 };
+enum class Precision : uint8_t { kFp32, kBf16, kFp16 };
 // What numbers are kept or sent in.
 enum class NumberType : uint8_t { kFp32, kBf16, kFp16 };
 enum class DeviceChoice : uint8_t { kAuto, kCpu, kCuda };
+// What a step does whose gradients hold an infinity or a NaN on some rank.
+enum class NonfiniteGradients : uint8_t { kSkip, kError, kApply };
 enum class UpdateKernel : uint8_t { kAuto, kAvx512, kAvx2, kPortable };
 
 // Later ones win over earlier ones.
-enum class Source : uint8_t { kDefault, kPreset, kFile, kCommandLine, kCode };
+enum class Source : uint8_t { kDefault, kPreset, kFile, kEnvironment, kCommandLine, kCode };
 
 struct Provenance {
   Source source = Source::kDefault;
@@ -47,6 +49,8 @@ enum class Consumer : uint8_t {
   kOptimizer,
   kActivations,
   kMemory,
+  kStrategy,  // what is checked and derived before the engine starts
+  kScheduler,
   kTrainer,
 };
 const char* name_of(Consumer consumer);
@@ -56,10 +60,14 @@ class Setting {
  public:
   Setting(T value) : value_(std::move(value)) {}  // NOLINT: a default is written as a plain value
   Setting(const Setting& other)
-      : value_(other.value_), provenance_(other.provenance_), readers_(other.readers_.load()) {}
+      : value_(other.value_),
+        provenance_(other.provenance_),
+        automatic_(other.automatic_),
+        readers_(other.readers_.load()) {}
   Setting& operator=(const Setting& other) {
     value_ = other.value_;
     provenance_ = other.provenance_;
+    automatic_ = other.automatic_;
     readers_ = other.readers_.load();
     return *this;
   }
@@ -83,7 +91,22 @@ class Setting {
   void set(T value, Provenance provenance) {
     value_ = std::move(value);
     provenance_ = std::move(provenance);
+    automatic_ = false;
     readers_ = 0;
+  }
+
+  // "auto" was written: the value comes from the model, the loader or the optimizer, by fill(),
+  // before anybody reads it.
+  void set_auto(Provenance provenance) {
+    set(std::move(value_), std::move(provenance));
+    automatic_ = true;
+  }
+  bool automatic() const { return automatic_; }
+  // `from`: what the value was taken from.
+  void fill(T value, const std::string& from) {
+    value_ = std::move(value);
+    provenance_.where += ", auto from " + from;
+    automatic_ = false;
   }
 
  private:
@@ -91,6 +114,7 @@ class Setting {
 
   T value_;
   Provenance provenance_;
+  bool automatic_ = false;
   mutable std::atomic<uint32_t> readers_{0};  // one bit a Consumer
 };
 
@@ -111,8 +135,19 @@ struct EngineConfig {
   Setting<double> activation_offload_ratio{1.0};
   Setting<int64_t> activation_offload_threshold{int64_t{256} << 10};  // bytes
   Setting<Precision> precision{Precision::kFp32};
+  Setting<double> loss_scale{0.0};  // of fp16; 0: dynamic
+  Setting<int64_t> initial_scale_power{16};
+  Setting<int64_t> loss_scale_window{1000};  // steps
+  Setting<int64_t> hysteresis{2};            // overflows
+  Setting<bool> consecutive_hysteresis{false};
+  Setting<double> min_loss_scale{1.0};
+  Setting<int64_t> max_consecutive_overflows{50};  // steps
+  Setting<NonfiniteGradients> nonfinite_gradients{NonfiniteGradients::kSkip};
   Setting<double> gradient_clipping{0.0};  // global 2-norm; 0: off
   Setting<int64_t> gradient_accumulation_steps{1};
+  Setting<int64_t> train_batch_size{0};  // samples an optimizer step, all ranks
+  Setting<int64_t> train_micro_batch_size_per_gpu{
+      0};  // samples a backward, one rank; 0: the loader's
   Setting<int64_t> page_bytes{int64_t{32} << 20};
   Setting<int64_t> parameter_budget{0};  // bytes; 0: automatic
   Setting<int64_t> prefetch_pages{2};
@@ -141,17 +176,10 @@ struct EngineConfig {
   Setting<int64_t> update_threads{0};  // 0: automatic
 };
 
-// What the `trainer:` map of a file says to zero::Trainer.
-struct TrainerSettings {
-  Setting<int64_t> steps{0};           // optimizer steps; 0: one pass over the data
-  Setting<int64_t> log_every{10};      // optimizer steps; 0: never
-  Setting<int64_t> validate_every{0};  // optimizer steps; 0: only the first and the last
-};
-
 // One sentence for each setting that was given, whatever its value, and that its consumer has not
-// read: the flag, where it was given, who should have read it, and what to do.
+// read: the flag, where it was given, who should have read it, and what to do. A setting that acts
+// at a higher stage only was told about when the configuration was read, and is left out.
 std::vector<std::string> unread_settings(const EngineConfig& config);
-std::vector<std::string> unread_settings(const TrainerSettings& settings);
 
 // Everything that is wrong with a configuration, found in one go.
 class ConfigError : public std::runtime_error {

@@ -27,6 +27,8 @@ std::string_view name_of(MemoryClass memory_class);
 struct MemoryBytes {
   int64_t device = 0;  // bytes on the compute device
   int64_t host = 0;    // bytes in host memory; on a CPU rank both columns are host memory
+  int64_t pinned =
+      0;  // those of `host` asked to be page-locked; without a GPU nobody needs them so
 };
 
 // Pages that came and went since setup.
@@ -38,6 +40,17 @@ struct PagingCounters {
   int64_t write_backs = 0;  // carried home with in-place writes
 };
 
+// What has gone between ranks since setup. Bytes are those that this rank has received.
+struct TrafficCounters {
+  int64_t reductions = 0;  // collectives that summed gradients
+  int64_t reduced_bytes = 0;
+  // Pages reduced on a stream of their own (overlap_comm). On the CPU there is only one: they are
+  // counted as asked for, and run in order.
+  int64_t side_reductions = 0;
+  int64_t weight_gathers = 0;  // collectives that brought updated weights to pages that stay whole
+  int64_t gathered_bytes = 0;
+};
+
 struct MemoryReport {
   std::array<MemoryBytes, kMemoryClasses> predicted{};
   std::array<MemoryBytes, kMemoryClasses> booked{};
@@ -45,6 +58,7 @@ struct MemoryReport {
   int64_t permanent_parameter_bytes = 0;  // those of them that never leave
   int64_t peak_live_parameter_bytes = 0;  // the largest that has been since setup
   PagingCounters paging;
+  TrafficCounters traffic;
   int64_t process_rss = 0;            // bytes, from the operating system
   int64_t process_peak_rss = 0;       // bytes
   int64_t device_allocated = 0;       // bytes, from the CUDA caching allocator; 0 on the CPU

@@ -61,6 +61,10 @@ Isa best_isa() {
   return best;
 }
 
+std::string_view name_of(Isa isa) {
+  return isa == Isa::kAvx512 ? "avx512" : isa == Isa::kAvx2 ? "avx2" : "portable";
+}
+
 const IsaKernels& kernels_for(Isa isa) {
   if (!supported(isa)) {
     throw std::invalid_argument(

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "plugin/optimizer/kernels/thread_pool.h"
 
@@ -27,6 +28,7 @@ enum class Isa : uint8_t { kPortable, kAvx2, kAvx512 };
 bool supported(Isa isa);
 // The widest supported one.
 Isa best_isa();
+std::string_view name_of(Isa isa);
 
 // What an element's update needs, computed once in double and rounded to float. CPU and CUDA
 // kernels get the same bits.

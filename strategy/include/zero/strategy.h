@@ -49,11 +49,18 @@ class Engine;
 class Strategy {
  public:
   explicit Strategy(StrategyOptions options = {});
-  // A preset by name: zero_stage_1, zero_stage_2, zero_stage_3, zero_stage_2_offload,
-  // zero_stage_3_offload.
-  explicit Strategy(const std::string& preset);
-  // Flags from a YAML file; what `overrides` gives in code wins over the file.
+  // A preset by name: zero_stage_1, zero_stage_2, zero_stage_3, zero_stage_1_offload,
+  // zero_stage_2_offload, zero_stage_3_offload; "deepspeed" in place of "zero" too.
+  explicit Strategy(const std::string& preset, const StrategyOptions& overrides = {});
+  // A YAML file or a DeepSpeed JSON file, by its ending. What `arguments` say (--flag=value, --set
+  // path=value) wins over the file, what `overrides` gives in code over both. The variable
+  // LIBZERO_SET ("path=value;path=value") stands between file and arguments, in all constructors.
+  static Strategy from_file(const std::filesystem::path& file,
+                            const StrategyOptions& overrides = {},
+                            const std::vector<std::string>& arguments = {});
   static Strategy from_yaml(const std::filesystem::path& file,
+                            const StrategyOptions& overrides = {});
+  static Strategy from_json(const std::filesystem::path& file,
                             const StrategyOptions& overrides = {});
 
   Strategy(Strategy&&) noexcept;
@@ -61,10 +68,15 @@ class Strategy {
   ~Strategy();
 
   // The typed result of all flags.
+  const RunConfig& config() const;
   const EngineConfig& engine_config() const;
+  // What was translated, rounded, or does nothing here: one line each. Warned about once, too.
+  const std::vector<std::string>& notices() const;
   // One line a flag: flag, engine key, value, where the value came from, which part of the engine
   // reads it.
   std::string forwarded() const;
+  // The same as a JSON list of objects.
+  std::string forwarded_json() const;
 
   // Joins the process group named by the environment, moves parameters and buffers to device(),
   // casts floating-point parameters to the compute precision, makes all ranks start from rank 0's
@@ -84,11 +96,17 @@ class Strategy {
     setup(static_cast<torch::nn::Module&>(*model), optimizer);
   }
 
-  // Same as loss.backward().
-  void backward(const at::Tensor& loss);
+  // loss.backward(), of the loss times the loss scale. The gradients are divided by it as they
+  // arrive, so that all that reads them sees those of the loss itself. At precision fp16 a plain
+  // loss.backward() is refused, unless loss_scale is 1.
+  void backward(const at::Tensor& loss, bool retain_graph = false);
   // Clips if the config says so, updates the master shards, refreshes the compute weights, clears
-  // the gradients.
+  // the gradients. A gradient that is not finite on any rank makes all ranks skip the update, or
+  // what nonfinite_gradients says: see StepReport. The host waits here for the gradients of the
+  // device, unless clipping is off and nonfinite_gradients is apply.
   StepReport step();
+  // What the next backward() multiplies its loss with; 1 unless precision is fp16.
+  double loss_scale() const;
   // Scales the reduced gradients so that their global norm is at most max_norm; returns the norm
   // before. Scalar, gradient units.
   double clip_grad_norm_(double max_norm);
@@ -117,10 +135,13 @@ class Strategy {
 
  private:
   friend class GatheredParameters;
-  explicit Strategy(std::unique_ptr<EngineConfig> config);
+  explicit Strategy(Resolved resolved);
+  static Resolved resolved(const StrategyOptions& code, std::vector<Flags> layers);
+  void complete(const torch::nn::Module& model);
   Engine& engine() const;
   void end() noexcept;
-  std::unique_ptr<EngineConfig> config_;  // rooms of the engine refer to it
+  std::unique_ptr<RunConfig> config_;  // rooms of the engine refer to it
+  std::vector<std::string> notices_;
   std::unique_ptr<Engine> engine_;
 };
 

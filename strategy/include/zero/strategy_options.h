@@ -11,19 +11,37 @@
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "zero/engine_config.h"
+#include "zero/run_config.h"
 
 namespace zero {
 
 // The flags of one source: what was given, and what was wrong with it.
 struct Flags {
-  EngineConfig values;
+  RunConfig values;
   std::vector<std::string> problems;
+
+  // What was taken in another way than it was written, or does nothing here, and why.
+  struct Notice {
+    std::string where;
+    std::string key;
+    std::string says;
+    int acts_at_stage = 0;  // below, that is what is said
+  };
+  std::vector<Notice> notices;
+
+  // `bf16.enabled: false` sets no precision, but takes bf16 back from a weaker source.
+  struct Denial {
+    std::string setting;
+    std::string value;
+    Provenance from;
+  };
+  std::vector<Denial> denials;
 };
 
 // No conversion may change what the user wrote: bools from bools, whole numbers from whole numbers.
@@ -37,13 +55,13 @@ concept FlagValue = (std::same_as<T, bool> && std::same_as<V, bool>) ||
 class StrategyOptions {
  public:
 // flag(value) gives it, flag() tells the value that stands here.
-#define ZERO_FLAG(T, flag)                  \
-  template <FlagValue<T> V>                 \
-  StrategyOptions& flag(V value) {          \
-    give(#flag, flags_.values.flag, value); \
-    return *this;                           \
-  }                                         \
-  T flag() const { return flags_.values.flag.peek(); }
+#define ZERO_FLAG(T, flag)                         \
+  template <FlagValue<T> V>                        \
+  StrategyOptions& flag(V value) {                 \
+    give(#flag, flags_.values.engine.flag, value); \
+    return *this;                                  \
+  }                                                \
+  T flag() const { return flags_.values.engine.flag.peek(); }
 // The same, and a text is understood as in a file.
 #define ZERO_FLAG_OR_TEXT(T, flag)                 \
   ZERO_FLAG(T, flag)                               \
@@ -64,11 +82,21 @@ class StrategyOptions {
   ZERO_FLAG(bool, profile_activations)
   ZERO_FLAG(double, activation_offload_ratio)               // 0 to 1
   ZERO_FLAG_OR_TEXT(int64_t, activation_offload_threshold)  // "256KiB"
-  ZERO_FLAG_OR_TEXT(Precision, precision)                   // "fp32", "bf16"
-  ZERO_FLAG(double, gradient_clipping)                      // largest global 2-norm; 0: off
+  ZERO_FLAG_OR_TEXT(Precision, precision)                   // "fp32", "bf16", "fp16"
+  ZERO_FLAG(double, loss_scale)                             // of fp16; 0: dynamic
+  ZERO_FLAG(int64_t, initial_scale_power)
+  ZERO_FLAG(int64_t, loss_scale_window)
+  ZERO_FLAG(int64_t, hysteresis)
+  ZERO_FLAG(bool, consecutive_hysteresis)
+  ZERO_FLAG(double, min_loss_scale)
+  ZERO_FLAG(int64_t, max_consecutive_overflows)
+  ZERO_FLAG_OR_TEXT(NonfiniteGradients, nonfinite_gradients)  // "skip", "error", "apply"
+  ZERO_FLAG(double, gradient_clipping)                        // largest global 2-norm; 0: off
   ZERO_FLAG(int64_t, gradient_accumulation_steps)
-  ZERO_FLAG_OR_TEXT(int64_t, page_bytes)        // "32MiB"
-  ZERO_FLAG_OR_TEXT(int64_t, parameter_budget)  // "2GiB"; 0: automatic
+  ZERO_FLAG(int64_t, train_batch_size)                // samples a step of all ranks
+  ZERO_FLAG(int64_t, train_micro_batch_size_per_gpu)  // samples a backward of one rank
+  ZERO_FLAG_OR_TEXT(int64_t, page_bytes)              // "32MiB"
+  ZERO_FLAG_OR_TEXT(int64_t, parameter_budget)        // "2GiB"; 0: automatic
   ZERO_FLAG(int64_t, prefetch_pages)
   ZERO_FLAG_OR_TEXT(int64_t, prefetch_bucket_size)         // elements; "5e7"
   ZERO_FLAG_OR_TEXT(int64_t, max_live_parameters)          // elements; 0: parameter_budget says it
@@ -115,9 +143,27 @@ class StrategyOptions {
   Flags flags_;
 };
 
-// Puts all sources together: default < preset < file < command line < code. `layers` may come in
-// any order; of two with the same source the later wins. Throws ConfigError with everything that is
-// wrong in any of them.
+// What is wrong with these flags whatever else is given: what could not be read, and values that
+// cannot be right by themselves.
+std::vector<std::string> problems_of(const Flags& flags);
+
+// What surrounds a configuration, as far as it is known.
+struct Surroundings {
+  std::optional<int> world_size;  // checks and fills the three batch numbers
+};
+
+struct Resolved {
+  RunConfig config;
+  // One line each: what was translated, rounded, decided elsewhere or acts at another stage only.
+  std::vector<std::string> notices;
+};
+
+// Puts all sources together: default < preset < file < environment < command line < code. `layers`
+// may come in any order; of two with the same source the later wins. Throws ConfigError with
+// everything that is wrong in any of them.
+Resolved resolve_all(const StrategyOptions& code, std::vector<Flags> layers = {},
+                     const Surroundings& around = {});
+// The engine's part alone.
 EngineConfig resolve(const StrategyOptions& code, std::vector<Flags> layers = {});
 
 }  // namespace zero

@@ -38,6 +38,7 @@ class LRScheduler;
 namespace zero {
 
 class Strategy;
+struct StepReport;
 
 struct TrainerOptions {
   // What the `trainer:` map of a strategy's YAML file says; what it leaves out keeps its default.
@@ -124,6 +125,7 @@ NextMicroBatch micro_batch_stream(Source& source, Loss& loss, Tokens& tokens) {
 // Who is told and who validates. Filled by Trainer.
 struct TrainerCallbacks {
   std::vector<std::function<void(int64_t)>> on_step_begin;
+  std::vector<std::function<void(const StepReport&)>> on_step_end;
   std::vector<std::function<void(const StepInfo&)>> on_log;
   std::vector<std::function<void(const ValidationInfo&)>> on_validation;
   std::vector<torch::optim::LRScheduler*> schedulers;
@@ -137,6 +139,8 @@ class Trainer {
 
   // Before each step, with its number: the place to set learning rates.
   Trainer& on_step_begin(std::function<void(int64_t step)> callback);
+  // After each step, skipped ones included.
+  Trainer& on_step_end(std::function<void(const StepReport&)> callback);
   // After each logged step.
   Trainer& on_log(std::function<void(const StepInfo&)> callback);
   Trainer& on_validation(std::function<void(const ValidationInfo&)> callback);

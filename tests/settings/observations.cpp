@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "settings/observations.h"
+
+#include <c10/core/ScalarType.h>
+
+namespace zero::testing {
+namespace {
+
+std::string booked(const ObservedRun& run, MemoryClass memory_class) {
+  const MemoryBytes& bytes = run.memory.booked[static_cast<size_t>(memory_class)];
+  return std::to_string(bytes.device) + " on the device, " + std::to_string(bytes.host) +
+         " in host memory";
+}
+
+auto booked_as(MemoryClass memory_class) {
+  return [memory_class](const ObservedRun& run) { return booked(run, memory_class); };
+}
+
+constexpr const char* kUnread = "has not read";
+
+std::string permanent_bytes(const ObservedRun& run) {
+  return std::to_string(run.memory.permanent_parameter_bytes);
+}
+
+const Lines kSmallPages = {"stage: 3", "offload_parameters: true", "page_bytes: 1MiB"};
+const Lines kPaged = {"stage: 3", "offload_parameters: true", "page_bytes: 1MiB",
+                      "parameter_budget: 3MiB"};
+
+Observation device_row() {
+  if (!torch::cuda::is_available()) {
+    return {.field = "device", .value = "cuda", .error = "device is set to cuda"};
+  }
+  return {.field = "device",
+          .value = "cpu",
+          .observable = "where the model computes",
+          .of = [](const ObservedRun& run) { return run.device.str(); },
+          .expected = "cpu"};
+}
+
+}  // namespace
+
+const std::vector<Observation>& observations() {
+  static const std::vector<Observation> all = {
+      {.field = "stage",
+       .value = "1",
+       .observable = "bytes of moments on this rank",
+       .of = booked_as(MemoryClass::kMoments),
+       .ranks = 2},
+      {.field = "offload_parameters",
+       .value = "true",
+       .observable = "where the parameters' homes are",
+       .of = booked_as(MemoryClass::kParameterHome),
+       .with = {"stage: 3"}},
+      {.field = "offload_optimizer",
+       .value = "true",
+       .observable = "where the moments are",
+       .of = booked_as(MemoryClass::kMoments),
+       .with = {"stage: 1"}},
+      {.field = "precision",
+       .value = "bf16",
+       .observable = "type of the model's weights",
+       .of = [](const ObservedRun& run) { return std::string(c10::toString(run.weight_type)); },
+       .expected = "BFloat16"},
+      {.field = "gradient_clipping",
+       .value = "1e-6",
+       .observable = "whether gradients were scaled",
+       .of =
+           [](const ObservedRun& run) {
+             return run.step.clip_coefficient < 1.0 ? "scaled" : "as they were";
+           },
+       .expected = "scaled"},
+      {.field = "gradient_accumulation_steps",
+       .value = "3",
+       .observable = "micro-batches that two steps took",
+       .of = [](const ObservedRun& run) { return std::to_string(run.micro_batches); },
+       .expected = "6"},
+      {.field = "page_bytes",
+       .value = "1MiB",
+       .observable = "how often a page came in",
+       .of =
+           [](const ObservedRun& run) {
+             return std::to_string(run.memory.paging.faults + run.memory.paging.prefetches);
+           },
+       .with = {"stage: 3", "offload_parameters: true"}},
+      {.field = "parameter_budget",
+       .value = "2MiB",
+       .observable = "bytes of slots for whole pages",
+       .of = booked_as(MemoryClass::kParameterSlots),
+       .with = kSmallPages},
+      {.field = "prefetch_pages",
+       .value = "0",
+       .observable = "pages fetched ahead",
+       .of = [](const ObservedRun& run) { return std::to_string(run.memory.paging.prefetches); },
+       .with = kPaged,
+       .expected = "0"},
+      {.field = "prefetch_bucket_size",
+       .value = "0",
+       .observable = "pages fetched ahead",
+       .of = [](const ObservedRun& run) { return std::to_string(run.memory.paging.prefetches); },
+       .with = kPaged,
+       .expected = "0"},
+      {.field = "max_live_parameters",
+       .value = "524288",
+       .observable = "bytes of slots for whole pages",
+       .of = booked_as(MemoryClass::kParameterSlots),
+       .with = kSmallPages},
+      {.field = "max_reuse_distance",
+       .value = "1",
+       .observable = "pages released right after their use",
+       .of = [](const ObservedRun& run) { return std::to_string(run.memory.paging.releases); },
+       .with = kSmallPages},
+      {.field = "persistence_threshold",
+       .value = "262144",
+       .observable = "bytes of parameters that never leave",
+       .of = permanent_bytes,
+       .with = kSmallPages,
+       .expected = "4194304"},
+      {.field = "model_persistence_threshold",
+       .value = "300000",
+       .observable = "bytes of parameters that never leave",
+       .of = permanent_bytes,
+       .with = {"stage: 3", "offload_parameters: true", "page_bytes: 1MiB",
+                "persistence_threshold: 262144"},
+       .expected = "1048576"},
+      {.field = "update_kernel",
+       .value = "portable",
+       .observable = "the kernel that ran the update",
+       .of = [](const ObservedRun& run) { return run.step.update_kernel; },
+       .with = {"stage: 1", "offload_optimizer: true"},
+       .expected = "portable"},
+      {.field = "update_threads",
+       .value = "7",
+       .observable = "threads that setup started",
+       .of = [](const ObservedRun& run) { return std::to_string(run.threads_started); }},
+      device_row(),
+      {.field = "cpu_checkpointing", .value = "true", .error = "not supported yet"},
+      {.field = "partition_activations", .value = "true", .error = "not supported yet"},
+      {.field = "reduce_bucket_size", .value = "1000", .with = {"stage: 2"}, .error = kUnread},
+      {.field = "allgather_bucket_size", .value = "1000", .with = {"stage: 2"}, .error = kUnread},
+      {.field = "sub_group_size", .value = "1000", .with = {"stage: 2"}, .error = kUnread},
+      {.field = "overlap_comm", .value = "false", .with = {"stage: 2"}, .error = kUnread},
+      {.field = "reduce_scatter", .value = "false", .with = {"stage: 2"}, .error = kUnread},
+      {.field = "allgather_partitions", .value = "false", .with = {"stage: 2"}, .error = kUnread},
+      {.field = "communication_data_type", .value = "bf16", .with = {"stage: 2"}, .error = kUnread},
+      {.field = "gradient_accumulation_dtype",
+       .value = "bf16",
+       .with = {"stage: 2"},
+       .error = kUnread},
+      {.field = "prescale_gradients", .value = "true", .with = {"stage: 2"}, .error = kUnread},
+      {.field = "gradient_predivide_factor", .value = "2", .with = {"stage: 2"}, .error = kUnread},
+      {.field = "wall_clock_breakdown", .value = "true", .with = {"stage: 2"}, .error = kUnread},
+      {.field = "offload_parameters_pin_memory",
+       .value = "false",
+       .with = {"stage: 3", "offload_parameters: true", "offload_optimizer: true"},
+       .error = kUnread},
+      {.field = "offload_optimizer_pin_memory",
+       .value = "false",
+       .with = {"stage: 3", "offload_parameters: true", "offload_optimizer: true"},
+       .error = kUnread},
+      {.field = "offload_optimizer_ratio",
+       .value = "0.5",
+       .with = {"stage: 3", "offload_parameters: true", "offload_optimizer: true"},
+       .error = kUnread},
+  };
+  return all;
+}
+
+}  // namespace zero::testing
