@@ -153,7 +153,11 @@ std::unique_ptr<Stash::Ticket> Activations::move(const at::Tensor& tensor, uint6
   return stash_->put(tensor, region);
 }
 
-void Activations::wait_for_device() const {
+void Activations::wait_for_device() {
+  {
+    const std::lock_guard lock(mutex_);
+    ++report_.boundary_waits;
+  }
   if (options_.device.is_cpu()) return;
   c10::impl::VirtualGuardImpl(options_.device.type()).synchronizeDevice(options_.device.index());
 }

@@ -21,7 +21,7 @@ boring::Workload small() {
   return workload;
 }
 
-constexpr int64_t kActivation = 32 * 64 * 128 * 2;  // bytes in bf16
+constexpr int64_t kActivation = 32 * 64 * 128 * 2;  // bytes in fp16
 
 TEST(BoringModel, MemoryGrowsByOneActivationALayerWithoutTheFlag) {
   const boring::Series off = boring::run_series(small(), false);
