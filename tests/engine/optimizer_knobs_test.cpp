@@ -81,7 +81,7 @@ TEST(OffloadOptimizerRatio, KeepsTheFirstLayersOnTheDevice) {
 }
 
 TEST(OffloadOptimizerRatio, ActsWithLibTorchsOwnLoopToo) {
-  Run run = run_of(offloaded());
+  auto run = run_of(offloaded());
   run.loop = Loop::kPlain;
   const Outcome all = train(run);
   run.options.offload_optimizer_ratio(0.5);
