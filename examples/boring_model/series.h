@@ -18,7 +18,7 @@ struct Workload {
   int64_t batch = 256;  // samples
   int64_t rows = 256;   // of a sample
   int64_t steps = 6;    // the last one is shown
-  std::string precision = "bf16";
+  std::string precision = "fp16";
   std::string device = "auto";
 };
 

@@ -139,17 +139,25 @@ std::unique_ptr<Stash::Ticket> Activations::move(const at::Tensor& tensor, uint6
     if (region != 0) region_seen_ = true;
     const bool could = movable(tensor) && tensor.numel() > 0;
     const int64_t bytes = could ? extent_of(tensor).bytes : 0;
-    if (stash_->empty()) owed_ = 0;  // each step moves the same tensors
+    if (moved_ && stash_->empty()) {  // each step moves the same tensors
+      owed_ = 0;
+      moved_ = false;
+    }
     if (!could || bytes < options_.threshold || !within_ratio(bytes)) {
       ++report_.tensors_kept;
       report_.largest_kept = std::max(report_.largest_kept, bytes);
       return nullptr;
     }
+    moved_ = true;
   }
   return stash_->put(tensor, region);
 }
 
-void Activations::wait_for_device() const {
+void Activations::wait_for_device() {
+  {
+    const std::lock_guard lock(mutex_);
+    ++report_.boundary_waits;
+  }
   if (options_.device.is_cpu()) return;
   c10::impl::VirtualGuardImpl(options_.device.type()).synchronizeDevice(options_.device.index());
 }

@@ -56,13 +56,14 @@ class Activations final : public SavedTensorPolicy,
   std::unique_ptr<Stash::Ticket> move(const at::Tensor& tensor, uint64_t region);
   bool movable(const at::Tensor& tensor) const;
   bool within_ratio(int64_t bytes);
-  void wait_for_device() const;
+  void wait_for_device();
 
   const Options options_;
   const std::shared_ptr<Stash> stash_;  // empty: nothing is moved
   mutable std::mutex mutex_;            // guards what follows
   bool region_seen_ = false;
-  double owed_ = 0;  // bytes that may go by activation_offload_ratio
+  double owed_ = 0;     // bytes that may go by activation_offload_ratio
+  bool moved_ = false;  // something, since the stash was empty
   ActivationReport report_;
   std::map<std::string, size_t> rows_;  // in report_.by_name
 };

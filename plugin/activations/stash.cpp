@@ -115,7 +115,11 @@ void Stash::send(Entry& entry) {
   const int64_t part_size = part_bytes(entry.range_.bytes);
   const int64_t begin = std::min(part() * part_size, entry.range_.bytes);
   const int64_t mine_size = std::min(part_size, entry.range_.bytes - begin);
-  if (arena_.blocks_mapped() == 0) arena_.set_block_bytes(options_.tensors_a_block * part_size);
+  if (arena_.blocks_mapped() == 0 && options_.tensors_a_block > 1) {
+    const int64_t block = options_.tensors_a_block * part_size;
+    ledger_->predict(MemoryClass::kActivations, options_.home, block);
+    arena_.set_block_bytes(block);
+  }
   entry.home_ = arena_.take(part_size);
   const at::Tensor mine = entry.here_.narrow(0, begin, mine_size);
   if (options_.group && !ranks_trusted_) require_same_bytes(entry.here_, mine);

@@ -2,6 +2,7 @@
 #include "plugin/autograd/saved_tensor_policy.h"
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <utility>
@@ -13,7 +14,11 @@ namespace zero {
 
 namespace {
 
-thread_local std::vector<SavedTensorPolicy*> scopes;
+struct Scope {
+  SavedTensorPolicy* policy;
+  int pass;  // the backward inside which it was entered; -1: outside any
+};
+thread_local std::vector<Scope> scopes;
 
 ProcessWide<SavedTensorPolicy>& process_policy() {
   static auto* const only = new ProcessWide<SavedTensorPolicy>;
@@ -27,7 +32,9 @@ SavedTensorHooks process_hooks(uint64_t region) {
 
 }  // namespace
 
-SavedTensorScope::SavedTensorScope(SavedTensorPolicy& policy) { scopes.push_back(&policy); }
+SavedTensorScope::SavedTensorScope(SavedTensorPolicy& policy) {
+  scopes.push_back({&policy, torch::autograd::get_current_graph_task_id()});
+}
 SavedTensorScope::~SavedTensorScope() { scopes.pop_back(); }
 
 void set_process_policy(std::shared_ptr<SavedTensorPolicy> policy) {
@@ -35,14 +42,19 @@ void set_process_policy(std::shared_ptr<SavedTensorPolicy> policy) {
 }
 
 SavedTensorHooks current_hooks() {
-  return scopes.empty() ? process_hooks(0) : scopes.back()->hooks(0);
+  if (scopes.empty()) return process_hooks(0);
+  // A backward inside a scope runs on this thread or on another one, as the device has it. So that
+  // scopes are the same either way, what it saves is kept as usual.
+  if (scopes.back().pass != torch::autograd::get_current_graph_task_id()) return nullptr;
+  return scopes.back().policy->hooks(0);
 }
 
 SavedTensorHooks hooks_outside(const SavedTensorPolicy& scope, uint64_t region) {
-  const auto inside = std::find(scopes.rbegin(), scopes.rend(), &scope);
+  const auto inside = std::find_if(scopes.rbegin(), scopes.rend(),
+                                   [&](const Scope& one) { return one.policy == &scope; });
   TORCH_INTERNAL_ASSERT(inside != scopes.rend());
   const auto outside = std::next(inside);
-  return outside == scopes.rend() ? process_hooks(region) : (*outside)->hooks(region);
+  return outside == scopes.rend() ? process_hooks(region) : outside->policy->hooks(region);
 }
 
 }  // namespace zero

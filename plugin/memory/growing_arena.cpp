@@ -24,6 +24,12 @@ GrowingArena::Range GrowingArena::range_of(int id, Block& block, int64_t offset,
 
 GrowingArena::Range GrowingArena::take(int64_t bytes) {
   const int64_t room = aligned(bytes);
+  // A block of just this size first: so a round's ranges find those of the round before.
+  for (auto& [id, block] : blocks_) {
+    if (block.slots.used() == 0 && block.slots.capacity() == room) {
+      return range_of(id, block, *block.slots.take(room), bytes);
+    }
+  }
   for (auto& [id, block] : blocks_) {
     if (const auto offset = block.slots.take(room)) return range_of(id, block, *offset, bytes);
   }

@@ -69,7 +69,9 @@ struct Session {
   }
   std::vector<at::Tensor> gradients() {
     std::vector<at::Tensor> all;
-    for (const auto& parameter : stack->parameters()) all.push_back(strategy.gradient(parameter));
+    for (const auto& parameter : stack->parameters()) {
+      all.push_back(parameter.requires_grad() ? strategy.gradient(parameter) : at::Tensor());
+    }
     return all;
   }
 

@@ -20,6 +20,7 @@ struct Observation {
   std::function<std::string(const ObservedRun&)> of = {};
   Lines with = {};  // what the field needs, in both runs
   int ranks = 1;
+  bool regions = false;       // the layers are checkpointed regions
   std::string expected = {};  // with `value`; empty: anything but that of the default
   std::string error = {};     // what the run with `value` must end with, instead of an observable
 };

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "engine/blocks.h"
+#include "zero/checkpoint.h"
 
 namespace zero::testing {
 namespace {
@@ -53,9 +54,21 @@ bool takes_own_optimizer(const std::filesystem::path& file) {
   return error.empty();
 }
 
+at::Tensor loss_through_regions(Blocks& model, at::Tensor x) {
+  const at::Tensor shift = torch::ones({512}, x.options());
+  for (size_t i = 0; i < model->blocks.size(); ++i) {
+    const auto layer = [block = model->blocks[i].ptr()](const at::Tensor& h,
+                                                        const at::Tensor& add) {
+      return torch::tanh(block->forward(h + add));
+    };
+    x = checkpoint(CheckpointOptions().name("layer"), layer, x, shift);
+  }
+  return x.square().mean();
+}
+
 }  // namespace
 
-ObservedRun observed_run(const Lines& lines) {
+ObservedRun observed_run(const Lines& lines, bool regions) {
   const ConfigFile file(lines);
   Strategy strategy = Strategy::from_yaml(file.path());
   Blocks model(kLayers);
@@ -66,18 +79,19 @@ ObservedRun observed_run(const Lines& lines) {
   run.threads_started = threads() - threads_before;
   run.device = strategy.device();
   run.weight_type = model->parameters()[0].scalar_type();
-  torch::manual_seed(3 + strategy.rank());
+  torch::manual_seed(3 + (regions ? 0 : strategy.rank()));
   std::vector<at::Tensor> batches;
   for (int i = 0; i < kMicroBatches; ++i) {
-    batches.push_back(torch::rand({4, 512}).to(run.device, run.weight_type));
+    batches.push_back(torch::rand({regions ? 128 : 4, 512}).to(run.device, run.weight_type));
   }
   Trainer trainer(TrainerOptions::from_yaml(file.path()).steps(2).progress(false));
   trainer.on_step_end([&](const StepReport& report) { run.step = report; });
   run.summary = trainer.fit(strategy, batches, [&](const at::Tensor& batch) {
     ++run.micro_batches;
-    return model->loss(batch);
+    return regions ? loss_through_regions(model, batch) : model->loss(batch);
   });
   run.memory = strategy.memory_report();
+  run.activations = strategy.activation_report();
   run.config = strategy.engine_config();
   run.takes_own_optimizer = takes_own_optimizer(file.path());
   const GatheredParameters whole(strategy);

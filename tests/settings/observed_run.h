@@ -18,6 +18,7 @@ using Lines = std::vector<std::string>;
 struct ObservedRun {
   EngineConfig config;  // with what its consumers have read
   MemoryReport memory;  // after the last step
+  ActivationReport activations;
   TrainSummary summary;
   StepReport step;                  // the last
   std::vector<at::Tensor> weights;  // of the model, whole, after the last step
@@ -29,7 +30,8 @@ struct ObservedRun {
 };
 
 // Two optimizer steps of zero::Trainer on a stack of four layers of 1 MiB, on the ranks that run
-// it; `lines` as a file.
-ObservedRun observed_run(const Lines& lines);
+// it; `lines` as a file. With `regions` each layer is a checkpointed region, its arguments are of
+// 256 KiB and 2 KiB, and all ranks have the same batches.
+ObservedRun observed_run(const Lines& lines, bool regions);
 
 }  // namespace zero::testing

@@ -51,8 +51,8 @@ Lines lines_with(const Observation& row) {
 // Both runs of a row, on the ranks that this process belongs to.
 void check(const Observation& row) {
   const auto& field = *find_field<EngineConfig>(row.field);
-  const ObservedRun without = observed_run(shared_lines(row));
-  const ObservedRun with = observed_run(lines_with(row));
+  const ObservedRun without = observed_run(shared_lines(row), row.regions);
+  const ObservedRun with = observed_run(lines_with(row), row.regions);
 
   EXPECT_FALSE(given(field, without.config)) << "the run without the field must not give it";
   ASSERT_TRUE(given(field, with.config));
@@ -69,7 +69,8 @@ void check(const Observation& row) {
 }
 
 void check_refused(const Observation& row) {
-  EXPECT_THAT(error_of([&] { observed_run(lines_with(row)); }), ::testing::HasSubstr(row.error))
+  EXPECT_THAT(error_of([&] { observed_run(lines_with(row), row.regions); }),
+              ::testing::HasSubstr(row.error))
       << "a setting that acts now needs an observable in its row";
 }
 

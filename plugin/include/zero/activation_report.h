@@ -26,6 +26,7 @@ struct ActivationReport {
   int64_t tensors_kept = 0;    // that could have been moved, but are small, parameters or views of
                                // them, elsewhere, or beyond activation_offload_ratio
   int64_t largest_kept = 0;    // bytes of the largest of them
+  int64_t boundary_waits = 0;  // of the host for the device, at ends of regions
   int64_t blocks_mapped = 0;   // how often memory was allocated for what is moved
   std::vector<RegionReport> by_name;  // in order of their first run
   std::string table() const;
