@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/paging/residency.h"
 
+#include <c10/core/InferenceMode.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -121,7 +123,14 @@ void Residency::give_room(ParameterPage& page, const Lock&) {
 
 void Residency::expect(ParameterPage& page, Room room, const Lock& lock) {
   const int64_t bytes = page.layout().bytes();
-  page.room_ = make_room(page, room, lock);
+  at::Tensor memory = make_room(page, room, lock);
+  if (!memory.defined() && rounds_ != nullptr) {
+    // Pages that were asked for hold their room until they come; after that they may be evicted.
+    rounds_->settle(lock);
+    if (page.room_.defined()) return;  // another rank had asked for this one, too
+    memory = make_room(page, room, lock);
+  }
+  page.room_ = memory;
   TORCH_CHECK(page.room_.defined(),
               "LibZeRO: one operator needs more whole parameters at once than parameter_budget (",
               options_.budget, " bytes) holds: ", bytes, " bytes more for ",
@@ -201,6 +210,7 @@ at::Tensor Residency::scratch(int64_t bytes) {
     for (const ParameterPage* page : pages_) {
       if (page != nullptr) largest = std::max(largest, page->layout().bytes());
     }
+    const c10::InferenceMode normal(false);
     const auto on_transfers = transfers_.enter();
     scratch_ = buffers_.allocate(MemoryClass::kParameterSlots, Place::kDevice, largest, at::kByte);
   }

@@ -3,6 +3,8 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <cstring>
@@ -61,7 +63,7 @@ void Rounds::desert(int member) noexcept {
   const Lock lock(mutex_);
   try {
     if (group_ && failed_.empty() && seats_[member].broken.empty()) {
-      while (!pending_.empty()) hear_next(lock);
+      settle(lock);
       Word word;
       word.kind = Word::kDesert;
       word.member = member;
@@ -83,6 +85,8 @@ void Rounds::say(const Word& word, const Lock&) {
   TORCH_CHECK(group_,
               "zero: ranks ask each other for parameters after the connections were closed: "
               "the process is exiting. Finish training before main ends.");
+  const c10::InferenceMode normal(false);  // the tensors outlive the caller's mode
+  const at::NoGradGuard no_grad;
   constexpr auto kBytes = static_cast<int64_t>(sizeof(Word));
   Round round;
   if (spare_.empty()) {
@@ -133,6 +137,10 @@ void Rounds::hear(int member, const Lock& lock) {
 
 void Rounds::hear_next(const Lock& lock) { conclude(listen(), lock); }
 
+void Rounds::settle(const Lock& lock) {
+  while (!pending_.empty()) hear_next(lock);
+}
+
 void Rounds::catch_up(const Lock& lock) {
   while (!pending_.empty() && (blocking_ || pending_.front().work->isCompleted())) hear_next(lock);
 }
@@ -146,7 +154,7 @@ void Rounds::meet(int member, const char* place, int item, const Lock& lock) {
   std::strncpy(word.place, place, sizeof word.place - 1);
   do {
     say(word, lock);
-    while (!pending_.empty()) hear_next(lock);
+    settle(lock);
   } while (!met_);
   diverged_at_meeting_ = diverged_;
 }

@@ -68,6 +68,8 @@ class Rounds {
   void hear(int member, const Lock& lock);
   // Hears what can be heard now: everything where gathers block, else what has arrived.
   void catch_up(const Lock& lock);
+  // Hears everything that was said.
+  void settle(const Lock& lock);
   // Waits until all ranks have come to this place; serves them until then. `item`: -1 for none.
   void meet(int member, const char* place, int item, const Lock& lock);
 

@@ -2,6 +2,7 @@
 #include "plugin/partition/whereabouts.h"
 
 #include <chrono>
+#include <thread>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
@@ -10,6 +11,8 @@ namespace zero {
 namespace {
 
 constexpr auto kSlow = std::chrono::milliseconds(500);  // a wait that is worth a line on the board
+
+constexpr auto kLastLook = std::chrono::seconds(1);
 
 thread_local const Doing* innermost = nullptr;
 
@@ -48,6 +51,7 @@ void Whereabouts::wait(c10d::Work& work, const std::string& call) {
   try {
     work.wait();
   } catch (...) {
+    failed_ = true;
     write("stopped waiting: " + here(call));
     throw;
   }
@@ -73,8 +77,10 @@ std::string Whereabouts::of_others() const {
   return text;
 }
 
-void Whereabouts::write_last(const std::string& text) {
-  if (store_) write(text);
+void Whereabouts::leave() {
+  if (!store_) return;
+  write("has left: its process ends");
+  if (failed_) std::this_thread::sleep_for(kLastLook);
 }
 
 std::string Whereabouts::here(const std::string& call) const {

@@ -46,8 +46,9 @@ class Whereabouts {
   void wait(c10d::Work& work, const std::string& call);
   // One line for each other rank, from the board. Asks the store.
   std::string of_others() const;
-  // This rank needs nobody any more.
-  void write_last(const std::string& text);
+  // This process ends. When a wait has failed here, the others are about to fail, too, and the board
+  // may be in this process: it stays a moment longer.
+  void leave();
 
   // Updates of weights so far, by any way.
   void count_update() { ++updates_; }
@@ -62,6 +63,7 @@ class Whereabouts {
   const int world_size_;
   const c10::intrusive_ptr<c10d::Store> store_;
   std::atomic<int64_t> updates_{0};
+  std::atomic<bool> failed_{false};
 };
 
 }  // namespace zero

@@ -191,7 +191,7 @@ std::shared_ptr<Communicator> Process::neighbours(at::Device device, int size) {
 
 void Process::close() {
   const std::lock_guard lock(mutex_);
-  whereabouts_->write_last("has left: its process ends");
+  whereabouts_->leave();
   try {
     const auto deadline = std::chrono::steady_clock::now() + timeout_;
     bool all_leave = true;

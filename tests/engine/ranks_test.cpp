@@ -18,6 +18,7 @@ namespace zero::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 constexpr int kBlocks = 6;
@@ -322,11 +323,13 @@ ZERO_RANK_BODY(ranks_wait_at_different_collectives) {
       training.loss().backward();
     }
   });
-  const std::string other =
-      training.strategy.rank() == 1 ? "in the reduction of page" : "all_gather of";
   EXPECT_THAT(error, AllOf(HasSubstr("Another rank has probably ended, or made other calls"),
-                           HasSubstr("ZERO_TIMEOUT_SECONDS"), HasSubstr(other)));
-  _exit(::testing::Test::HasFailure());  // the connections are broken
+                           HasSubstr("ZERO_TIMEOUT_SECONDS")));
+  // Rank 0 holds the board; when it ends first, rank 1 cannot read it any more.
+  if (training.strategy.rank() == 0) {
+    EXPECT_THAT(error, HasSubstr("in the reduction of page"));
+    EXPECT_THAT(error, ContainsRegex("rank 1 [a-z ]*: all_gather of .* on communicator 'control'"));
+  }
 }
 
 TEST(Ranks, ThatWaitForEachOtherSayWhereWhenTheTimeIsOver) {

@@ -135,11 +135,12 @@ using CudaUpdate = OnDevice;
 TEST_F(CudaUpdate, RulesMayDifferBetweenTheSegmentsOfOneCall) {
   Shard cpu(kShardLength, Form::kSplit, 37), cuda(kShardLength, Form::kSplit, 37);
   DeviceShard device(cuda);
+  const auto rules = all_rules();
+  const int64_t length = kShardLength / static_cast<int64_t>(rules.size());
   std::vector<Segment> segments;
-  int64_t begin = 0;
-  for (const RuleCase& rule : all_rules()) {
-    segments.push_back({begin, 4321, rule.scalars(2), rule.rule});
-    begin += 4321;
+  for (const RuleCase& rule : rules) {
+    const auto begin = length * static_cast<int64_t>(segments.size());
+    segments.push_back({begin, length, rule.scalars(2), rule.rule});
   }
   update_cpu(best_isa(), pool, cpu.buffers(), segments, 1.0f);
   device.update(segments, nullptr);
