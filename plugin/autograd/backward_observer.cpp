@@ -38,10 +38,6 @@ class Listeners {
     const std::lock_guard lock(mutex_);
     for (auto* listener : listeners_) listener->backward_begins();
   }
-  void pass_begins() {
-    const std::lock_guard lock(mutex_);
-    for (auto* listener : listeners_) listener->backward_begins();
-  }
   void pass_ended(bool completed) {
     const std::lock_guard lock(mutex_);  // a listener that goes away waits for its last call
     for (auto* listener : listeners_) listener->backward_ends(completed);

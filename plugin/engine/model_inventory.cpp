@@ -116,8 +116,8 @@ std::vector<NamedParameter> inventory(const std::vector<torch::nn::Module*>& mod
       if (is_new) {
         const auto holder = owner.find(impl);
         const int optimizer = holder == owner.end() ? -1 : holder->second;
-        parameters.push_back(
-            {prefix + item.key(), tensor, tensor.requires_grad() && optimizer >= 0, optimizer, kept.count(impl) > 0});
+        parameters.push_back({prefix + item.key(), tensor, tensor.requires_grad() && optimizer >= 0,
+                              optimizer, kept.count(impl) > 0});
       } else {
         parameters[found->second].name += " = " + prefix + item.key();
       }
@@ -152,8 +152,7 @@ void require_known(const torch::nn::Module& model, const ImplSet& known) {
 ImplSet impls_of(const std::vector<torch::nn::Module*>& models) {
   ImplSet impls;
   for (const auto* model : models) {
-    for (const auto& parameter : model->parameters())
-      impls.insert(parameter.unsafeGetTensorImpl());
+    for (const auto& parameter : model->parameters()) impls.insert(parameter.unsafeGetTensorImpl());
   }
   return impls;
 }
