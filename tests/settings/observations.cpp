@@ -170,7 +170,6 @@ const std::vector<Observation>& observations() {
        .of = [](const ObservedRun& run) { return run.takes_own_optimizer ? "taken" : "refused"; },
        .expected = "taken"},
       device_row(),
-<<<<<<< HEAD
       {.field = "cpu_checkpointing",
        .value = "true",
        .observable = "where activations are",
@@ -228,16 +227,6 @@ const std::vector<Observation>& observations() {
        .of = [](const ObservedRun& run) { return std::to_string(run.activations.tensors_moved); },
        .with = {"cpu_checkpointing: true"},
        .regions = true},
-      {.field = "reduce_bucket_size", .value = "1000", .with = {"stage: 2"}, .error = kUnread},
-      {.field = "allgather_bucket_size", .value = "1000", .with = {"stage: 2"}, .error = kUnread},
-      {.field = "sub_group_size", .value = "1000", .with = {"stage: 2"}, .error = kUnread},
-      {.field = "overlap_comm", .value = "false", .with = {"stage: 2"}, .error = kUnread},
-      {.field = "reduce_scatter", .value = "false", .with = {"stage: 2"}, .error = kUnread},
-      {.field = "allgather_partitions", .value = "false", .with = {"stage: 2"}, .error = kUnread},
-      {.field = "communication_data_type", .value = "bf16", .with = {"stage: 2"}, .error = kUnread},
-=======
-      {.field = "cpu_checkpointing", .value = "true", .error = "not supported yet"},
-      {.field = "partition_activations", .value = "true", .error = "not supported yet"},
       {.field = "reduce_bucket_size",
        .value = "1000",
        .observable = "collectives that reduced gradients",
@@ -322,7 +311,6 @@ const std::vector<Observation>& observations() {
        .of = booked_as(MemoryClass::kMoments),
        .with = {"stage: 3", "page_bytes: 1MiB", "offload_parameters: true",
                 "offload_optimizer: true"}},
->>>>>>> main
       {.field = "gradient_accumulation_dtype",
        .value = "bf16",
        .with = {"stage: 2"},
