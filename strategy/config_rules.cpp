@@ -20,15 +20,6 @@ class Rules {
     problem(*device, "is nvme, but nvme_path is missing");
   }
 
-  void contiguous_checkpoints() {
-    const Met* const contiguous = find("activation_checkpointing.contiguous_memory_optimization");
-    if (contiguous == nullptr || !is_on(*contiguous) ||
-        find("activation_checkpointing.number_checkpoints") != nullptr) {
-      return;
-    }
-    problem(*contiguous, "needs number_checkpoints beside it; give it, or do without both");
-  }
-
   // Loss scaling stands in many bf16 sections that were once fp16 ones.
   void loss_scale_of_bf16() {
     static constexpr std::array<std::pair<std::string_view, double>, 5> kDefaults = {
@@ -185,7 +176,6 @@ void check_rules(const MetKeys& met, bool sections, Flags& flags) {
   Rules rules(met, flags);
   rules.nvme("zero_optimization.offload_param");
   rules.nvme("zero_optimization.offload_optimizer");
-  rules.contiguous_checkpoints();
   rules.loss_scale_of_bf16();
   rules.amp_beside_fp16();
   rules.parameters_of("optimizer");

@@ -81,6 +81,9 @@ std::string advice_for(const UnknownKey& unknown) {
   const std::string reason = "unknown key; ";
   const std::string_view foreign = advice_for_foreign_name(unknown.key);
   if (!foreign.empty()) return reason + std::string(foreign);
+  if (!unknown.section.empty() && unknown.key == last_name(unknown.section)) {
+    return reason + "write " + std::string(unknown.section) + ".enabled";
+  }
   const std::string level = right_level(unknown);
   if (!level.empty()) return reason + level;
   const std::string children = loose_children(unknown);

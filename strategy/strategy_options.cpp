@@ -37,6 +37,15 @@ void check_stages(const RunConfig& config, std::vector<std::string>& problems) {
   }
 }
 
+// A flag that cannot act without another, whatever source gives that one.
+void check_partners(const EngineConfig& config, std::vector<std::string>& problems) {
+  const Setting<bool>& contiguous = config.contiguous_memory_optimization;
+  if (!contiguous.peek() || config.number_checkpoints.given()) return;
+  problems.push_back(problem_line(contiguous.provenance().where, contiguous.provenance().flag,
+                                  "needs number_checkpoints beside it; give it, or do without "
+                                  "both"));
+}
+
 // "auto" that nobody will fill. What the model or the optimizer tell is filled at setup.
 void check_auto(const RunConfig& config, std::vector<std::string>& problems) {
   for (const SettingRow* const row : setting_rows()) {
@@ -164,6 +173,7 @@ Resolved resolve_all(const StrategyOptions& code, std::vector<Flags> layers,
   }
   check_stages(result.config, problems);
   check_auto(result.config, problems);
+  check_partners(result.config.engine, problems);
   fill_batch_numbers(result.config.engine, around.world_size, problems);
   if (!problems.empty()) throw ConfigError(std::move(problems));
   add_open_settings(result.config, notices);

@@ -253,7 +253,7 @@ std::span<const Key> zero_keys() {
       {.path = "zero_optimization.zenflow",
        .kind = K::kOutside,
        .type = V::kMap,
-       .says = "updates with stale gradients are not supported; set it to null",
+       .says = "updates with stale gradients are not supported",
        .switched_by = "",
        .children = {"topk_ratio", "select_strategy", "select_interval", "update_interval",
                     "overlap_step", "offload", "auto_ratio", "full_warm_up_rounds",

@@ -174,7 +174,7 @@ TEST_F(Cases, ConfigsLoadWhenTheCallerSaysWhatIsAuto) {
     }
   }
   std::cout << loaded << " of " << files << " load\n";
-  EXPECT_GT(loaded * 4, files);
+  EXPECT_GT(loaded * 3, files);
 }
 
 struct Expected {
@@ -209,7 +209,7 @@ const std::map<std::string, Expected>& expectations() {
          "bf16.loss_scale, bf16.initial_scale_power, bf16.loss_scale_window, bf16.hysteresis, "
          "bf16.min_loss_scale"}}},
       {"B16", {true, {"fp16.enabled", "bf16.enabled", "switch one of the two off"}}},
-      {"B18", {true, {"gradient_accumulation_steps", "the string \"8\"", "the string \"true\""}}},
+      {"B18", {false, {"gradient_accumulation_steps", "the string \"8\"", "the string \"true\""}}},
       {"B20", {true, {"gradient_clipping: must be a number", "auto"}}},
       {"B21",
        {true,
@@ -235,7 +235,7 @@ const std::map<std::string, Expected>& expectations() {
       {"B41", {true, {"fp16.min_loss_scale", "above 0"}}},
       {"B43", {true, {"zero_optimization.reduce_bucket_size", "at least 1"}}},
       {"B45", {false, {}}},
-      {"B46", {true, {"activation_checkpointing"}}},
+      {"B46", {false, {}}},
       {"B48", {true, {"contiguous_memory_optimization", "number_checkpoints"}}},
       {"B50",
        {true,
@@ -253,7 +253,7 @@ const std::map<std::string, Expected>& expectations() {
        {true,
         {"pipeline", "not supported", "pipeline.micro_batch_size",
          "pipeline.pipeline_parallel_size", "unknown key"}}},
-      {"B60", {true, {}}},
+      {"B60", {false, {}}},
       {"B61", {false, {"zero_optimization", "read as a section that holds only stage"}}},
       {"B63", {false, {"null"}}},
       {"B65", {false, {"zero_optimization.stage", "read the string \"3\" as 3"}}},

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON as people write it, with the place of each key and value; what it cannot be is refused.
+#include <sstream>
+
 #include "tests/config/support.h"
 
 namespace zero::config_test {
@@ -129,14 +131,14 @@ TEST(NotANumber, IsRefusedAsAValue) {
 }
 
 TEST(YamlDocument, ThatGrowsThroughAnchorsIsRefused) {
-  std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  std::ostringstream text;
+  text << "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 8; ++i) {
-    const std::string last = "*a" + std::to_string(i - 1);
-    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
-    for (int j = 0; j < 9; ++j) text += last + ", ";
-    text += last + "]\n";
+    text << "a" << i << ": &a" << i << " [";
+    for (int j = 0; j < 10; ++j) text << (j > 0 ? ", " : "") << "*a" << i - 1;
+    text << "]\n";
   }
-  EXPECT_THAT(parse_yaml(text, "x.yaml").problems, ElementsAre(HasSubstr("too large")));
+  EXPECT_THAT(parse_yaml(text.str(), "x.yaml").problems, ElementsAre(HasSubstr("too large")));
 }
 
 }  // namespace

@@ -65,6 +65,12 @@ TEST(Kind, MisspeltKeysGetTheNearestName) {
               ElementsAre(AllOf(HasSubstr("did you mean cpu_offload?"), HasSubstr("deprecated"))));
 }
 
+TEST(Kind, ASectionsNameInsideItMeansItsSwitch) {
+  EXPECT_THAT(
+      problems(R"({"fp16": {"fp16": true}})"),
+      ElementsAre(AllOf(HasSubstr("fp16.fp16: unknown key"), HasSubstr("write fp16.enabled"))));
+}
+
 TEST(Kind, NamesMadeOfTheSameWordsAreFound) {
   EXPECT_THAT(problems(R"({"micro_batch_per_gpu": 2})"),
               ElementsAre(HasSubstr("did you mean train_micro_batch_size_per_gpu?")));
@@ -165,6 +171,16 @@ TEST(Kind, NvmeNamesWhatIsMissing) {
                            "offload_optimizer": {"device": "nvme"}}})"),
               UnorderedElementsAre(HasSubstr("NVMe are not supported yet"),
                                    HasSubstr("nvme_path is missing")));
+}
+
+TEST(Kind, APartnerMayComeFromAnotherSource) {
+  const std::string json = R"({"activation_checkpointing": {"partition_activations": false,
+                               "contiguous_memory_optimization": true}})";
+  EXPECT_THAT(
+      problems(json),
+      ElementsAre(AllOf(HasSubstr("activation_checkpointing.contiguous_memory_optimization"),
+                        HasSubstr("needs number_checkpoints"))));
+  EXPECT_THAT(problems(json, StrategyOptions().number_checkpoints(4)), IsEmpty());
 }
 
 TEST(Kind, FeaturesOutsideAreRefusedOnAndNotedOff) {

@@ -39,7 +39,8 @@ inline const std::map<std::string_view, Example>& examples() {
        {"true", "true", [](O& o) -> O& { return o.partition_activations(true); }}},
       {"model_parallel_size", {"2", "2", [](O& o) -> O& { return o.model_parallel_size(2); }}},
       {"contiguous_memory_optimization",
-       {"true", "true", [](O& o) -> O& { return o.contiguous_memory_optimization(true); }}},
+       // `true` needs number_checkpoints beside it.
+       {"off", "false", [](O& o) -> O& { return o.contiguous_memory_optimization(false); }}},
       {"number_checkpoints", {"12", "12", [](O& o) -> O& { return o.number_checkpoints(12); }}},
       {"synchronize_checkpoint_boundary",
        {"true", "true", [](O& o) -> O& { return o.synchronize_checkpoint_boundary(true); }}},
