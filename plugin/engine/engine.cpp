@@ -172,8 +172,10 @@ void Engine::teardown(bool keep_state) {
   TORCH_CHECK(open_scopes_ == 0,
               "LibZeRO: a zero::GatheredParameters scope is open. Close it before teardown().");
   pages_->freshen();
-  if (optimizers_ && (keep_state || world_->world_size() == 1))
+  if (optimizers_ && (keep_state || world_->world_size() == 1)) {
+    pages_->meet("teardown()");
     optimizers_->return_state(world_->reduce());
+  }
   pages_->hand_back();
   drop_rooms();
 }

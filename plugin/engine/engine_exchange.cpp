@@ -9,7 +9,7 @@ namespace zero {
 
 void Engine::exchange_optimizers(const std::vector<torch::nn::Module*>& models,
                                  const std::vector<torch::optim::Optimizer*>& optimizers) {
-  std::vector<NamedParameter> parameters;
+  pages_->meet("setup()");
   std::optional<std::string> error;
   try {
     TORCH_CHECK(optimizers_ && open_scopes_ == 0 && holds(models),

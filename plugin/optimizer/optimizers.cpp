@@ -100,6 +100,7 @@ void Optimizers::notice_thawed(Gradients& gradients, Control& control) {
     }
   }
   if (thawed.empty()) return;
+  pages_.meet("the thawing of parameters", nullptr);
   control.agree("the parameters that require a gradient now", names,
                 "Freeze and thaw the same parameters on every rank.");
   for (ParameterPage* page : thawed) {
