@@ -16,16 +16,18 @@
 namespace zero {
 namespace {
 
-Known known_of(const torch::nn::Module& model) {
+Known known_of(const std::vector<torch::nn::Module*>& models) {
   Known known;
   std::vector<std::pair<int64_t, int64_t>> matrices;
   bool bf16 = true;
   bool any = false;
-  for (const at::Tensor& parameter : model.parameters()) {
-    if (!parameter.is_floating_point()) continue;
-    any = true;
-    bf16 = bf16 && parameter.scalar_type() == at::kBFloat16;
-    if (parameter.dim() == 2) matrices.emplace_back(parameter.size(1), parameter.numel());
+  for (const auto* model : models) {
+    for (const at::Tensor& parameter : model->parameters()) {
+      if (!parameter.is_floating_point()) continue;
+      any = true;
+      bf16 = bf16 && parameter.scalar_type() == at::kBFloat16;
+      if (parameter.dim() == 2) matrices.emplace_back(parameter.size(1), parameter.numel());
+    }
   }
   known.width = model_width(matrices);
   if (any) known.precision = bf16 ? Precision::kBf16 : Precision::kFp32;
@@ -90,7 +92,7 @@ void Strategy::end() noexcept {
     TORCH_WARN("LibZeRO: an exception ends this strategy; the model's parameters end with it.");
   } else {
     try {
-      engine_->teardown();
+      engine_->teardown(/*keep_state=*/false);
     } catch (const c10::Error& problem) {
       TORCH_WARN("LibZeRO: the model could not be put back when its strategy ended: ",
                  problem.what_without_backtrace());
@@ -117,9 +119,9 @@ std::string Strategy::forwarded() const { return forwarded_report(config()); }
 std::string Strategy::forwarded_json() const { return zero::forwarded_json(config()); }
 
 // What the configuration left open, and what can be checked only with a model and ranks.
-void Strategy::complete(const torch::nn::Module& model) {
+void Strategy::complete(const std::vector<torch::nn::Module*>& models) {
   EngineConfig& config = config_->engine;
-  std::vector<std::string> problems = fill_auto(config, known_of(model));
+  std::vector<std::string> problems = fill_auto(config, known_of(models));
   fill_batch_numbers(config, world_size(), problems);
   if (!problems.empty()) throw ConfigError(std::move(problems));
   config.train_batch_size.read(Consumer::kStrategy);
@@ -131,14 +133,16 @@ void Strategy::complete(const torch::nn::Module& model) {
 }
 
 void Strategy::setup(torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
+  setup(std::vector<torch::nn::Module*>{&model}, {&optimizer});
+}
+void Strategy::setup(const std::vector<torch::nn::Module*>& models,
+                     const std::vector<torch::optim::Optimizer*>& optimizers) {
   (void)engine();
-  complete(model);
-  engine().setup(model, &optimizer);
+  complete(models);
+  engine().setup(models, optimizers);
 }
 void Strategy::setup(torch::nn::Module& model) {
-  (void)engine();
-  complete(model);
-  engine().setup(model, nullptr);
+  setup(std::vector<torch::nn::Module*>{&model}, {});
 }
 
 void Strategy::backward(const at::Tensor& loss, bool retain_graph) {
@@ -146,7 +150,11 @@ void Strategy::backward(const at::Tensor& loss, bool retain_graph) {
 }
 double Strategy::loss_scale() const { return engine().loss_scale(); }
 StepReport Strategy::step() { return engine().step(); }
-double Strategy::clip_grad_norm_(double max_norm) { return engine().clip_grad_norm_(max_norm); }
+StepReport Strategy::step(torch::optim::Optimizer& optimizer) { return engine().step(&optimizer); }
+double Strategy::clip_grad_norm_(double max_norm, double norm_type) {
+  return engine().clip_grad_norm_(max_norm, norm_type);
+}
+void Strategy::clip_grad_value_(double clip_value) { engine().clip_grad_value_(clip_value); }
 void Strategy::zero_grad() { engine().zero_grad(); }
 at::Tensor Strategy::gradient(const at::Tensor& parameter) const {
   return engine().gradient(parameter);
@@ -160,7 +168,7 @@ bool Strategy::any(bool here) const {
 }
 MemoryReport Strategy::memory_report() const { return engine().memory_report(); }
 ActivationReport Strategy::activation_report() const { return engine().activation_report(); }
-void Strategy::teardown() { engine().teardown(); }
+void Strategy::teardown() { engine().teardown(/*keep_state=*/true); }
 
 struct GatheredParameters::Scope {
   Engine& engine;

@@ -27,10 +27,12 @@ class Listeners {
   void add(BackwardListener& listener) {
     const std::lock_guard lock(mutex_);
     listeners_.push_back(&listener);
+    count_ = listeners_.size();
   }
   void remove(BackwardListener& listener) {
     const std::lock_guard lock(mutex_);
     std::erase(listeners_, &listener);
+    count_ = listeners_.size();
   }
   void pass_begins() {
     const std::lock_guard lock(mutex_);
@@ -40,6 +42,7 @@ class Listeners {
     const std::lock_guard lock(mutex_);  // a listener that goes away waits for its last call
     for (auto* listener : listeners_) listener->backward_ends(completed);
   }
+  size_t count() const { return count_; }
   std::mutex& turn() { return turn_; }
   std::atomic<bool>& running() { return running_; }
   std::atomic<double>& scale() { return scale_; }
@@ -48,6 +51,7 @@ class Listeners {
   std::mutex turn_;   // held for a whole pass
   std::mutex mutex_;  // guards what follows
   std::vector<BackwardListener*> listeners_;
+  std::atomic<size_t> count_{0};
   std::atomic<bool> running_{false};
   std::atomic<double> scale_{1.0};  // of the pass that is running
 };
@@ -122,6 +126,8 @@ BackwardSubscription::BackwardSubscription(BackwardListener& listener) : listene
   install_observed_engine();
   listeners().add(listener_);
 }
+
+bool BackwardSubscription::alone() const { return listeners().count() == 1; }
 
 BackwardSubscription::~BackwardSubscription() { listeners().remove(listener_); }
 

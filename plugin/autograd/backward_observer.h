@@ -16,7 +16,8 @@ void install_observed_engine();
 
 class BackwardListener {
  public:
-  // Before the first operator of a pass of any model.
+  // Before the first operator of a pass of any model, on the thread that starts it. May throw: then
+  // that pass fails.
   virtual void backward_begins() = 0;
   // After the last gradient of a pass, also of one in which the listener had no part. `completed`
   // is false when it ended by an exception; then this must not throw.
@@ -48,6 +49,9 @@ class BackwardSubscription {
   ~BackwardSubscription();
   BackwardSubscription(const BackwardSubscription&) = delete;
   BackwardSubscription& operator=(const BackwardSubscription&) = delete;
+
+  // Nobody else listens.
+  bool alone() const;
 
  private:
   BackwardListener& listener_;

@@ -57,11 +57,11 @@ at::Device Engine::device() { return world().device(); }
 Engine::~Engine() = default;
 
 void Engine::agree(const std::vector<NamedParameter>& parameters,
-                   const torch::optim::Optimizer* optimizer) {
+                   const std::vector<torch::optim::Optimizer*>& optimizers) {
   Control& control = world().control();
   control.agree("flags", flags_text(config_));
   control.agree("model", signature(parameters));
-  control.agree("optimizer", optimizer != nullptr ? signature(*optimizer) : "none");
+  control.agree("optimizer", signature(optimizers));
 }
 
 void Engine::move_buffers(torch::nn::Module& model) {
@@ -76,37 +76,41 @@ void Engine::move_buffers(torch::nn::Module& model) {
   }
 }
 
-void Engine::setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer) {
-  TORCH_CHECK(!pages_, "LibZeRO: setup was called before on this strategy. Call teardown() first.");
+void Engine::setup(const std::vector<torch::nn::Module*>& models,
+                   const std::vector<torch::optim::Optimizer*>& optimizers) {
   const c10::InferenceMode normal(false);
   world();
   std::vector<NamedParameter> parameters;
   std::optional<std::string> error;
+  if (pages_) {
+    exchange_optimizers(models, optimizers);
+    return;
+  }
   try {
-    parameters = inventory(model, optimizer);
-    make_rooms(parameters, optimizer);
+    parameters = inventory(models, optimizers);
+    make_rooms(parameters, optimizers);
   } catch (const c10::Error& problem) {
     error = problem.what_without_backtrace();
   }
   try {
     world_->control().raise_together(error);
-    agree(parameters, optimizer);
+    agree(parameters, optimizers);
     activations_ = Activations::begin(config_, *world_, ledger_);
   } catch (...) {
     drop_rooms();  // the model has not been touched
     throw;
   }
   for (auto& parameter : parameters) at::Tensor(parameter.tensor).mutable_grad().reset();
-  move_buffers(model);
+  for (auto* model : models) move_buffers(*model);
   pages_->adopt([&](ParameterPage& page, const at::Tensor& exact_shard) {
-    if (optimizer_) optimizer_->initialize(page, exact_shard);
+    if (optimizers_) optimizers_->initialize(page, exact_shard);
   });
-  if (optimizer_) connect();
+  if (optimizers_) connect();
 }
 
 // Plans and allocates; throws when model, optimizer and flags do not fit together.
 void Engine::make_rooms(const std::vector<NamedParameter>& parameters,
-                        torch::optim::Optimizer* optimizer) {
+                        const std::vector<torch::optim::Optimizer*>& optimizers) {
   Plan plan = make_plan(config_, *world_);
   scaler_ = make_scaler(config_);
   ledger_ = std::make_shared<Ledger>();
@@ -115,9 +119,10 @@ void Engine::make_rooms(const std::vector<NamedParameter>& parameters,
   pool_ = std::make_unique<kernels::ThreadPool>(
       threads > 0 ? static_cast<int>(threads) : kernels::ThreadPool::available_cores());
   pages_ = std::make_unique<ParameterPages>(parameters, plan.paging, *buffers_, *ledger_, *world_);
-  if (optimizer == nullptr) return;
-  optimizer_ = std::make_unique<ShardedOptimizer>(*optimizer, *pages_, plan.optimizer, *buffers_,
-                                                  *ledger_, *pool_);
+  if (optimizers.empty()) return;
+  optimizers_ = std::make_unique<Optimizers>(optimizers, *pages_, plan.optimizer, *buffers_,
+                                             *ledger_, *pool_);
+  steps_.assign(optimizers.size(), 0);
   clock_.reset();
   if (config_.wall_clock_breakdown.read(Consumer::kOptimizer)) {
     clock_ = std::make_unique<StepClock>(device());
@@ -136,14 +141,17 @@ void Engine::drop_rooms() {
     gradients_->on_presence = nullptr;
     gradients_->cleared_elsewhere = nullptr;
   }
-  optimizer_.reset();  // before the gradients, which its handles look at
+  optimizers_.reset();  // before the gradients, which their handles look at
   gradients_.reset();
   pages_.reset();
 }
 
 void Engine::connect() {
   gradients_->attach();
-  optimizer_->connect(*gradients_);
+  optimizers_->connect(*gradients_);
+  gradients_->before_backward = [this] {
+    optimizers_->notice_thawed(*gradients_, world_->control());
+  };
   gradients_->on_begin = [this] { begin_backward(); };
   if (config_.precision.peek() == Precision::kFp16) {
     gradients_->on_optimizer_step = [this] { check_plain_step(); };
@@ -156,11 +164,13 @@ void Engine::connect() {
   }
 }
 
-void Engine::teardown() {
+void Engine::teardown(bool keep_state) {
   if (!pages_) return;
   TORCH_CHECK(open_scopes_ == 0,
               "LibZeRO: a zero::GatheredParameters scope is open. Close it before teardown().");
   pages_->freshen();
+  if (optimizers_ && (keep_state || world_->world_size() == 1))
+    optimizers_->return_state(world_->reduce());
   pages_->hand_back();
   drop_rooms();
 }

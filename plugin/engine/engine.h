@@ -14,7 +14,7 @@
 #include "plugin/gradients/gradients.h"
 #include "plugin/gradients/loss_scaler.h"
 #include "plugin/memory/ledger.h"
-#include "plugin/optimizer/sharded_optimizer.h"
+#include "plugin/optimizer/optimizers.h"
 #include "plugin/paging/parameter_pages.h"
 #include "plugin/partition/world.h"
 #include "zero/engine_config.h"
@@ -29,13 +29,18 @@ class Engine {
   explicit Engine(const EngineConfig& config) : config_(config) {}
   ~Engine();
 
-  void setup(torch::nn::Module& model, torch::optim::Optimizer* optimizer);
-  void teardown();
+  // A second setup of the same models goes on with other optimizers.
+  void setup(const std::vector<torch::nn::Module*>& models,
+             const std::vector<torch::optim::Optimizer*>& optimizers);
+  // `keep_state`: the optimizers get their state back in whole tensors.
+  void teardown(bool keep_state);
 
   void backward(const at::Tensor& loss, bool retain_graph);
-  StepReport step();
+  // All optimizers, or this one.
+  StepReport step(const torch::optim::Optimizer* optimizer = nullptr);
   double loss_scale() const { return scaler_.scale(); }
-  double clip_grad_norm_(double max_norm);
+  double clip_grad_norm_(double max_norm, double norm_type);
+  void clip_grad_value_(double clip_value);
   void zero_grad();
   at::Tensor gradient(const at::Tensor& parameter);
 
@@ -56,9 +61,13 @@ class Engine {
 
  private:
   void agree(const std::vector<NamedParameter>& parameters,
-             const torch::optim::Optimizer* optimizer);
+             const std::vector<torch::optim::Optimizer*>& optimizers);
   void make_rooms(const std::vector<NamedParameter>& parameters,
-                  torch::optim::Optimizer* optimizer);
+                  const std::vector<torch::optim::Optimizer*>& optimizers);
+  void exchange_optimizers(const std::vector<torch::nn::Module*>& models,
+                           const std::vector<torch::optim::Optimizer*>& optimizers);
+  // The pages hold exactly the parameters of these models.
+  bool holds(const std::vector<torch::nn::Module*>& models) const;
   void drop_rooms();
   void connect();
   void begin_backward();
@@ -78,14 +87,14 @@ class Engine {
   std::unique_ptr<Buffers> buffers_;
   std::unique_ptr<kernels::ThreadPool> pool_;
   std::unique_ptr<ParameterPages> pages_;
-  std::unique_ptr<ShardedOptimizer> optimizer_;
+  std::unique_ptr<Optimizers> optimizers_;
   std::unique_ptr<Gradients> gradients_;
   std::unique_ptr<StepClock> clock_;          // null: nothing is measured
   std::shared_ptr<Activations> activations_;  // empty: no activation flag is on
   LossScaler scaler_;                         // of the latest setup
   at::Tensor loss_;                           // of the latest strategy.backward(), for a message
-  int64_t steps_ = 0;
-  int open_scopes_ = 0;  // of zero::GatheredParameters
+  std::vector<int64_t> steps_;                // of each optimizer
+  int open_scopes_ = 0;                       // of zero::GatheredParameters
   bool consulted_ = false;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a loss to an update: the loss scale, whether a step's gradients may be applied, clipping.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -23,8 +24,10 @@ void Engine::backward(const at::Tensor& loss, bool retain_graph) {
   ((narrow ? loss.to(at::kFloat) : loss) * scale).backward({}, retain_graph);
 }
 
-StepReport Engine::step() {
+StepReport Engine::step(const torch::optim::Optimizer* optimizer) {
   require_setup("step()");
+  Selection of;
+  if (optimizer != nullptr) of = optimizers_->index_of(*optimizer);
   if (clock_) clock_->step_begins();
   pages_->meet("step()");
   pages_->reclaim();
@@ -35,7 +38,7 @@ StepReport Engine::step() {
   const double max_norm = config_.gradient_clipping.read(Consumer::kGradients);
   const auto policy = config_.nonfinite_gradients.read(Consumer::kGradients);
   if (max_norm > 0 || policy != NonfiniteGradients::kApply) {
-    report.gradient_norm = gradients_->norm();
+    report.gradient_norm = gradients_->norm(of);
   }
   if (max_norm > 0) {
     report.clip_coefficient = kernels::clip_coefficient(report.gradient_norm, max_norm);
@@ -43,16 +46,16 @@ StepReport Engine::step() {
   report.applied = accept(report.gradient_norm, policy);
   if (clock_) clock_->reduced();
   if (report.applied) {
-    report.update_calls =
-        optimizer_->step(*gradients_, static_cast<float>(report.clip_coefficient));
-    report.update_kernel = optimizer_->kernels_run();
-    ++steps_;
+    report.update_calls = optimizers_->step(*gradients_, world_->control(),
+                                            static_cast<float>(report.clip_coefficient), of);
+    report.update_kernel = optimizers_->kernels_run(of);
+    for (size_t i = 0; i < steps_.size(); ++i) steps_[i] += !of || *of == static_cast<int>(i);
     world_->whereabouts().count_update();
   }
-  report.step = steps_;
+  report.step = of ? steps_[*of] : *std::max_element(steps_.begin(), steps_.end());
   report.skipped = scaler_.overflows();
   report.loss_scale = scaler_.scale();
-  gradients_->clear();
+  gradients_->clear(of);
   if (clock_) report.times = clock_->step_ends();
   check_consulted();
   return report;
@@ -91,14 +94,25 @@ void Engine::fail_for_overflows(double gradient_norm) {
   TORCH_CHECK(false, text.str());
 }
 
-double Engine::clip_grad_norm_(double max_norm) {
+double Engine::clip_grad_norm_(double max_norm, double norm_type) {
   require_setup("clip_grad_norm_()");
   TORCH_CHECK(max_norm > 0, "LibZeRO: clip_grad_norm_ needs a positive norm, not ", max_norm, ".");
+  TORCH_CHECK(norm_type > 0,
+              "LibZeRO: clip_grad_norm_ takes a p-norm with p above 0, or infinity, not ",
+              norm_type, ".");
   gradients_->accept_changes();
-  const double norm = gradients_->norm();
+  const double norm = norm_type == 2.0 ? gradients_->norm() : gradients_->norm_of_type(norm_type);
   const float coefficient = kernels::clip_coefficient(norm, max_norm);
   if (coefficient < 1.0f) gradients_->scale(coefficient);
   return norm;
+}
+
+void Engine::clip_grad_value_(double clip_value) {
+  require_setup("clip_grad_value_()");
+  TORCH_CHECK(clip_value >= 0, "LibZeRO: clip_grad_value_ needs a value of at least 0, not ",
+              clip_value, ".");
+  gradients_->accept_changes();
+  gradients_->clamp(clip_value);
 }
 
 void Engine::begin_backward() {
@@ -110,7 +124,7 @@ void Engine::begin_backward() {
   if (clock_) clock_->pass_is_ours();
   pages_->reclaim();
   // A plain optimizer.step() cannot be seen as a whole; the backward after it ends the first step.
-  if (optimizer_->plain_step_seen()) check_consulted();
+  if (optimizers_->plain_step_seen()) check_consulted();
 }
 
 // LibTorch's own step would apply whatever it finds, and tell nobody about it.

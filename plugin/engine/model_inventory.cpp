@@ -2,10 +2,10 @@
 #include "plugin/engine/model_inventory.h"
 
 #include <sstream>
-#include <typeinfo>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "plugin/optimizer/update_rules.h"
 #include "plugin/paging/paged_storage.h"
 
 namespace zero {
@@ -14,24 +14,40 @@ namespace {
 
 using ImplSet = std::unordered_set<const c10::TensorImpl*>;
 
-ImplSet parameters_of(const torch::optim::Optimizer& optimizer) {
-  ImplSet parameters;
-  for (const auto& group : optimizer.param_groups()) {
-    for (const auto& parameter : group.params()) parameters.insert(parameter.unsafeGetTensorImpl());
+using OwnerOf = std::unordered_map<const c10::TensorImpl*, int>;
+
+// Which optimizer holds a tensor.
+OwnerOf owners(const std::vector<torch::optim::Optimizer*>& optimizers) {
+  OwnerOf owner;
+  for (size_t i = 0; i < optimizers.size(); ++i) {
+    for (const auto& group : optimizers[i]->param_groups()) {
+      for (const auto& parameter : group.params()) {
+        const auto [found, is_new] =
+            owner.try_emplace(parameter.unsafeGetTensorImpl(), static_cast<int>(i));
+        TORCH_CHECK(found->second == static_cast<int>(i), "LibZeRO: a parameter of sizes ",
+                    parameter.sizes(), " is in optimizers ", found->second, " and ", i,
+                    " (counted from 0). Its master weights belong to one optimizer: take it out of "
+                    "the other.");
+      }
+    }
   }
-  return parameters;
+  return owner;
 }
 
-void check_owned(const torch::optim::Optimizer& optimizer, const ImplSet& model) {
+void check_owned(const std::vector<torch::optim::Optimizer*>& optimizers, const ImplSet& models) {
   std::ostringstream foreign;
   int count = 0;
-  for (size_t group = 0; group < optimizer.param_groups().size(); ++group) {
-    const auto& parameters = optimizer.param_groups()[group].params();
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      if (model.count(parameters[i].unsafeGetTensorImpl()) > 0) continue;
-      if (++count <= 5)
-        foreign << " [group " << group << ", parameter " << i << ", sizes " << parameters[i].sizes()
+  for (size_t optimizer = 0; optimizer < optimizers.size(); ++optimizer) {
+    const auto& groups = optimizers[optimizer]->param_groups();
+    for (size_t group = 0; group < groups.size(); ++group) {
+      const auto& parameters = groups[group].params();
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        if (models.count(parameters[i].unsafeGetTensorImpl()) > 0 || ++count > 5) continue;
+        foreign << " [";
+        if (optimizers.size() > 1) foreign << "optimizer " << optimizer << ", ";
+        foreign << "group " << group << ", parameter " << i << ", sizes " << parameters[i].sizes()
                 << "]";
+      }
     }
   }
   TORCH_CHECK(count == 0, "LibZeRO: ", count,
@@ -63,30 +79,37 @@ void check_storages(const std::vector<NamedParameter>& parameters) {
 
 }  // namespace
 
-std::vector<NamedParameter> inventory(const torch::nn::Module& model,
-                                      const torch::optim::Optimizer* optimizer) {
+std::vector<NamedParameter> inventory(const std::vector<torch::nn::Module*>& models,
+                                      const std::vector<torch::optim::Optimizer*>& optimizers) {
   std::vector<NamedParameter> parameters;
   std::unordered_map<const c10::TensorImpl*, size_t> index;
-  const ImplSet optimized = optimizer != nullptr ? parameters_of(*optimizer) : ImplSet();
+  const OwnerOf owner = owners(optimizers);
   ImplSet owned;
-  for (const auto& item : model.named_parameters(/*recurse=*/true)) {
-    const at::Tensor& tensor = item.value();
-    if (!tensor.defined()) continue;
-    const auto* impl = tensor.unsafeGetTensorImpl();
-    owned.insert(impl);
-    const auto [found, is_new] = index.try_emplace(impl, parameters.size());
-    if (is_new) {
-      parameters.push_back(
-          {item.key(), tensor, tensor.requires_grad() && optimized.count(impl) > 0});
-    } else {
-      parameters[found->second].name += " = " + item.key();
+  for (size_t model = 0; model < models.size(); ++model) {
+    const std::string prefix =
+        models.size() > 1 ? "models[" + std::to_string(model) + "]." : std::string();
+    const size_t before = owned.size();
+    for (const auto& item : models[model]->named_parameters(/*recurse=*/true)) {
+      const at::Tensor& tensor = item.value();
+      if (!tensor.defined()) continue;
+      const auto* impl = tensor.unsafeGetTensorImpl();
+      owned.insert(impl);
+      const auto [found, is_new] = index.try_emplace(impl, parameters.size());
+      if (is_new) {
+        const auto holder = owner.find(impl);
+        const int optimizer = holder == owner.end() ? -1 : holder->second;
+        parameters.push_back(
+            {prefix + item.key(), tensor, tensor.requires_grad() && optimizer >= 0, optimizer});
+      } else {
+        parameters[found->second].name += " = " + prefix + item.key();
+      }
     }
+    TORCH_CHECK(
+        owned.size() > before || models[model]->parameters().size() > 0,
+        "LibZeRO: the model has no registered parameter. Register submodules with "
+        "register_module and parameters with register_parameter in the module's constructor.");
   }
-  TORCH_CHECK(
-      !parameters.empty(),
-      "LibZeRO: the model has no registered parameter. Register submodules with "
-      "register_module and parameters with register_parameter in the module's constructor.");
-  if (optimizer != nullptr) check_owned(*optimizer, owned);
+  check_owned(optimizers, owned);
   check_storages(parameters);
   return parameters;
 }
@@ -95,17 +118,22 @@ std::string signature(const std::vector<NamedParameter>& parameters) {
   std::ostringstream text;
   for (const auto& parameter : parameters) {
     text << parameter.name << ' ' << parameter.tensor.sizes() << ' ' << parameter.tensor.dtype()
-         << (parameter.trainable ? " trainable" : " frozen") << '\n';
+         << (parameter.trainable ? " trainable" : " frozen") << ", optimizer "
+         << parameter.optimizer << '\n';
   }
   return text.str();
 }
 
-std::string signature(const torch::optim::Optimizer& optimizer) {
+std::string signature(const std::vector<torch::optim::Optimizer*>& optimizers) {
   std::ostringstream text;
-  text << c10::demangle(typeid(optimizer).name()) << '\n';
-  for (const auto& group : optimizer.param_groups()) {
-    text << group.params().size() << " parameters, learning rate " << group.options().get_lr()
-         << '\n';
+  for (const auto* optimizer : optimizers) {
+    text << name_of(*optimizer) << '\n';
+    for (const auto& group : optimizer->param_groups()) {
+      text << group.params().size() << " parameters";
+      // Options of a user's own class need not know their rate.
+      if (rule_of(*optimizer) != nullptr) text << ", learning rate " << group.options().get_lr();
+      text << '\n';
+    }
   }
   return text.str();
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model and its optimizer bring: parameters with their names, and whether they fit together.
+// What models and their optimizers bring: parameters with their names, and whether they fit
+// together.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -12,15 +13,16 @@
 
 namespace zero {
 
-// Every parameter once, in registration order; a tied one carries all its names. `optimizer` may be
-// null. Throws when the model has no parameter, or when the optimizer holds a tensor that is not a
-// parameter of the model.
-std::vector<NamedParameter> inventory(const torch::nn::Module& model,
-                                      const torch::optim::Optimizer* optimizer);
+// Every parameter once, in registration order; a tied one carries all its names, and with several
+// models a name begins with its model ("models[1].head.weight"). Throws when a model has no
+// parameter, when an optimizer holds a tensor that is not a parameter of the models, or when two
+// optimizers hold the same one.
+std::vector<NamedParameter> inventory(const std::vector<torch::nn::Module*>& models,
+                                      const std::vector<torch::optim::Optimizer*>& optimizers);
 
 // Names, shapes, dtypes and trainability, a line each: equal on ranks that hold the same model.
 std::string signature(const std::vector<NamedParameter>& parameters);
-// Type, groups and learning rates of an optimizer, likewise.
-std::string signature(const torch::optim::Optimizer& optimizer);
+// Types, groups and learning rates of optimizers, likewise.
+std::string signature(const std::vector<torch::optim::Optimizer*>& optimizers);
 
 }  // namespace zero

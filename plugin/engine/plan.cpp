@@ -132,8 +132,8 @@ Plan make_plan(const EngineConfig& config, const World& world) {
                           !config.allgather_partitions.read(Consumer::kPaging)};
 
   auto& optimizer = plan.optimizer;
-  optimizer.shard = paging.shard;
-  optimizer.home = paging.home;
+  optimizer.masters = {paging.shard, paging.home};
+  optimizer.allow_untested = config.zero_allow_untested_optimizer.read(Consumer::kOptimizer);
   optimizer.call_elements = config.sub_group_size.read(Consumer::kOptimizer);
   optimizer.isa = isa_of(config.update_kernel.read(Consumer::kOptimizer));
   if (config.offload_optimizer.read(Consumer::kOptimizer)) {

@@ -6,13 +6,24 @@
 
 namespace zero {
 
-void Gradients::scale(float factor) {
+void Gradients::scale(float factor, Selection of) {
   at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   finish_locked();
   release_views(nullptr);
   norm_.reset();
-  for (const auto& page : pages_) shard(*page).mul_(factor);
+  for (const auto& page : pages_) {
+    if (selected(*page, of)) shard(*page).mul_(factor);
+  }
+}
+
+void Gradients::clamp(double limit) {
+  at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  finish_locked();
+  release_views(nullptr);
+  norm_.reset();
+  for (const auto& page : pages_) shard(*page).clamp_(-limit, limit);
 }
 
 at::Tensor Gradients::gather_whole(GradientPage& page) {

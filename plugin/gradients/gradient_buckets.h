@@ -20,10 +20,11 @@ class GradientBuckets {
     Event drained;  // the reduction that read the bucket before
   };
 
-  // Buckets of `numel` elements, enough for the largest page.
-  GradientBuckets(Buffers& buffers, int64_t numel) : buffers_(buffers), numel_(numel) {}
+  GradientBuckets(Buffers& buffers, Ledger& ledger) : buffers_(buffers), ledger_(ledger) {}
 
   int64_t numel() const { return numel_; }
+  // Buckets of `numel` elements from now on, enough for the largest page. None may be taken.
+  void resize(int64_t numel);
 
   // A bucket whose contents are zero on the current stream.
   Bucket& take();
@@ -32,7 +33,8 @@ class GradientBuckets {
 
  private:
   Buffers& buffers_;
-  int64_t numel_;
+  Ledger& ledger_;
+  int64_t numel_ = 0;
   std::vector<std::unique_ptr<Bucket>> all_;
   std::vector<Bucket*> free_;
 };

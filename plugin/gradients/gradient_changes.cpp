@@ -225,16 +225,22 @@ void Gradients::let_go(GradientPage& page, size_t parameter) {
   page.renew(parameter, buffers_.device());
 }
 
-void Gradients::clear() {
+void Gradients::clear(Selection of) {
   at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   release_views(nullptr);
+  bool all = true;
   for (auto& page : pages_) {
+    if (!selected(*page, of)) {
+      all = false;
+      continue;
+    }
     for (size_t i = 0; i < page->entries_.size(); ++i) {
       if (page->entries_[i].storage) drop(*page, i);
     }
     page->holds_sums_ = false;
   }
+  if (!all) return;
   finished_ = true;
   reduced_ = false;
 }

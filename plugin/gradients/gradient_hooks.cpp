@@ -34,10 +34,29 @@ class TakeGradient final : public torch::autograd::FunctionPreHook {
 
 }  // namespace
 
-void Gradients::attach() {
+void Gradients::add(ParameterPage& page) {
+  const std::lock_guard lock(mutex_);
+  make_room_for(page.layout().numel);
+  order_.push_back(static_cast<int>(pages_.size()));
+  book(page);
+}
+
+void Gradients::backward_begins() {
+  if (options_.on_pass) options_.on_pass(/*begins=*/true);
+  const at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  if (before_backward) before_backward();
+  hook_parameters();
+}
+
+void Gradients::attach() { hook_parameters(); }
+
+void Gradients::hook_parameters() {
   for (auto& page : pages_) {
     for (size_t i = 0; i < page->entries_.size(); ++i) {
-      if (!page->entries_[i].storage) continue;
+      const auto& entry = page->entries_[i];
+      if (!entry.storage || entry.accumulator) continue;
+      if (!page->layout().parameters[i].parameter.tensor.requires_grad()) continue;  // frozen
       hook_accumulator(*page, i);
       // set_ gives a parameter a new accumulator, without hooks: torch::load does that. A hook on
       // the parameter itself stays.

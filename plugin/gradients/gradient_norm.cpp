@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -12,26 +15,48 @@
 
 namespace zero {
 
-double Gradients::norm() {
+double Gradients::norm(Selection of) {
   at::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   finish_locked();
-  if (!norm_) {
-    double squares = local_squares();
+  if (of || !norm_) {
+    double squares = local_squares(of);
     if (options_.shard.count > 1) {
       meet_others("the norm of the gradients");
       squares = control_.sum(squares);
     }
+    if (of) return std::sqrt(squares);
     norm_ = std::sqrt(squares);
   }
   return *norm_;
 }
 
-// Shards on the device are those of the first pages (ParameterPages::place_optimizer). So page is
-// added after page, in the same precision, wherever they lie.
-double Gradients::local_squares() {
-  double squares = device_squares();
+double Gradients::norm_of_type(double p) {
+  at::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  finish_locked();
+  const bool largest = std::isinf(p);
+  at::Tensor result = at::zeros({}, at::kDouble);
   for (const auto& page : pages_) {
+    const at::Tensor magnitudes = shard(*page).abs();
+    const at::Tensor own =
+        largest ? magnitudes.max().to(at::kDouble) : magnitudes.to(at::kDouble).pow_(p).sum();
+    result = result.to(own.device());
+    result = largest ? at::maximum(result, own) : result + own;
+  }
+  double value = result.item<double>();
+  if (options_.shard.count > 1) {
+    meet_others("the norm of the gradients");
+    value = largest ? control_.max(value) : control_.sum(value);
+  }
+  return largest ? value : std::pow(value, 1.0 / p);
+}
+
+// Page is added after page, in the same precision, wherever they lie.
+double Gradients::local_squares(Selection of) {
+  double squares = device_squares(of);
+  for (const auto& page : pages_) {
+    if (!selected(*page, of)) continue;
     const at::Tensor values = shard(*page);
     if (!values.device().is_cpu()) continue;
     squares += kernels::sum_of_squares_cpu(pool_, values.const_data_ptr<float>(), values.numel());
@@ -39,7 +64,7 @@ double Gradients::local_squares() {
   return squares;
 }
 
-double Gradients::device_squares() {
+double Gradients::device_squares([[maybe_unused]] Selection of) {
   if (!norm_scratch_.tensor.defined()) return 0.0;
 #ifdef LIBZERO_CUDA
   // The device adds; the host waits once.
@@ -47,6 +72,7 @@ double Gradients::device_squares() {
   result.zero_();
   const auto stream = c10::cuda::getCurrentCUDAStream(buffers_.device().index()).stream();
   for (const auto& page : pages_) {
+    if (!selected(*page, of)) continue;
     const at::Tensor values = shard(*page);
     if (!values.device().is_cuda()) continue;
     kernels::sum_of_squares_cuda(values.const_data_ptr<float>(), values.numel(),
@@ -60,16 +86,12 @@ double Gradients::device_squares() {
 }
 
 // One number for the sum, then the kernel's scratch for the largest shard on the device.
-void Gradients::allocate_norm_scratch() {
+void Gradients::book_norm_scratch([[maybe_unused]] int64_t numel) {
 #ifdef LIBZERO_CUDA
-  int64_t scratch = 0;
-  for (const auto& page : pages_) {
-    if (!page->home_.tensor.device().is_cuda()) continue;
-    scratch = std::max(scratch, kernels::sum_of_squares_scratch(page->layout().shard_numel));
-  }
-  if (scratch == 0) return;
-  norm_scratch_ =
-      buffers_.allocate(MemoryClass::kStaging, Place::kDevice, scratch + 1, at::kDouble);
+  if (pages_.back()->home_.tensor.device().is_cpu()) return;
+  const int64_t needed = kernels::sum_of_squares_scratch(numel) + 1;
+  if (norm_scratch_.tensor.defined() && norm_scratch_.tensor.numel() >= needed) return;
+  norm_scratch_ = buffers_.allocate(MemoryClass::kStaging, Place::kDevice, needed, at::kDouble);
 #endif
 }
 

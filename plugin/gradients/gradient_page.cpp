@@ -8,7 +8,7 @@ namespace zero {
 GradientPage::GradientPage(Gradients& owner, ParameterPage& parameters, at::Device device)
     : owner_(owner), parameters_(parameters), entries_(layout().parameters.size()) {
   for (size_t i = 0; i < entries_.size(); ++i) {
-    if (!layout().parameters[i].parameter.trainable) continue;
+    if (layout().parameters[i].parameter.optimizer < 0) continue;
     renew(i, device);
     ++expected_;
   }

@@ -11,15 +11,16 @@ int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 }  // namespace
 
-GradientReduction::GradientReduction(const ReductionOptions& options, Communicator& link,
-                                     int64_t largest, Buffers& buffers, Ledger& ledger)
+GradientReduction::GradientReduction(const ReductionOptions& options, Communicator& link)
     : options_(options),
       link_(link),
       ranks_(link.world_size()),
       before_(options.prescale ? 1.0 / ranks_ : 1.0 / options.predivide),
-      after_(options.prescale ? 1.0 : options.predivide / ranks_),
-      // Never more than the largest page has.
-      part_(std::max<int64_t>(std::min(options.piece / ranks_, divided_up(largest, ranks_)), 1)) {
+      after_(options.prescale ? 1.0 : options.predivide / ranks_) {}
+
+void GradientReduction::cover(int64_t largest, Buffers& buffers, Ledger& ledger) {
+  // Never more than the largest page has.
+  part_ = std::max<int64_t>(std::min(options_.piece / ranks_, divided_up(largest, ranks_)), 1);
   if (ranks_ == 1 || largest == 0) return;
   const auto allocate = [&](int64_t numel, at::ScalarType dtype) {
     ledger.predict(MemoryClass::kStaging, Place::kDevice,

@@ -21,9 +21,9 @@ struct ReductionOptions {
 
 class GradientReduction {
  public:
-  // For pages of at most `largest` elements.
-  GradientReduction(const ReductionOptions& options, Communicator& link, int64_t largest,
-                    Buffers& buffers, Ledger& ledger);
+  GradientReduction(const ReductionOptions& options, Communicator& link);
+  // Pages have at most `largest` elements from now on. No reduction may be running.
+  void cover(int64_t largest, Buffers& buffers, Ledger& ledger);
 
   // The mean of this rank's part of `whole`, fp32 [ranks * n]; `own` is that part. What stands in
   // the other parts has no meaning afterwards.
@@ -46,10 +46,10 @@ class GradientReduction {
   int ranks_;
   double before_;  // factors
   double after_;
-  int64_t part_;     // elements of one rank in a piece
-  Buffer outgoing_;  // [ranks * part], in the wire's type
-  Buffer incoming_;  // the same, where the wire is narrower than fp32
-  Buffer sums_;      // [part] fp32, likewise
+  int64_t part_ = 1;  // elements of one rank in a piece
+  Buffer outgoing_;   // [ranks * part], in the wire's type
+  Buffer incoming_;   // the same, where the wire is narrower than fp32
+  Buffer sums_;       // [part] fp32, likewise
   TrafficCounters traffic_;
 };
 

@@ -14,6 +14,7 @@ Gradients::Gradients(ParameterPages& pages, const GradientOptions& options, Buff
                      kernels::ThreadPool& pool)
     : options_(options),
       buffers_(buffers),
+      ledger_(ledger),
       reduce_(reduce),
       control_(control),
       pool_(pool),
@@ -28,34 +29,45 @@ Gradients::Gradients(ParameterPages& pages, const GradientOptions& options, Buff
       });
   const bool sharded_at_once = options_.world_size > 1 && options_.stage >= 2;
   direct_ = !sharded_at_once && !(to_host_memory && options_.world_size == 1);
-
+  reduction_ = std::make_unique<GradientReduction>(options_.reduction, reduce);
+  if (!direct_) buckets_ = std::make_unique<GradientBuckets>(buffers_, ledger_);
+  by_page_.resize(pages.all().size());
   int64_t largest = 0;
   for (const auto& page : pages.all()) {
-    if (!page->layout().trainable) continue;
-    pages_.push_back(std::make_unique<GradientPage>(*this, *page, buffers_.device()));
-    GradientPage& gradient = *pages_.back();
-    gradient.index_ = static_cast<int>(pages_.size()) - 1;
-    for (size_t i = 0; i < page->layout().parameters.size(); ++i) {
-      by_parameter_.emplace(page->layout().parameters[i].parameter.tensor.unsafeGetTensorImpl(),
-                            std::pair(&gradient, i));
-    }
-    const Place home =
-        direct_ && options_.world_size > 1 ? Place::kDevice : page->optimizer_place();
-    some_on_host_ |= home == Place::kHost;
-    const int64_t numel = direct_ ? page->layout().numel : page->layout().shard_numel;
-    ledger.predict(MemoryClass::kGradientHome, home, numel * static_cast<int64_t>(sizeof(float)));
-    gradient.home_ = buffers_.allocate(MemoryClass::kGradientHome, home, numel, at::kFloat);
-    largest = std::max(largest, page->layout().numel);
+    if (page->layout().trainable) largest = std::max(largest, page->layout().numel);
   }
-  reduction_ =
-      std::make_unique<GradientReduction>(options_.reduction, reduce, largest, buffers_, ledger);
-  allocate_norm_scratch();
+  make_room_for(largest);
+  for (const auto& page : pages.all()) {
+    if (page->layout().trainable) book(*page);
+  }
   for (int i = static_cast<int>(pages_.size()) - 1; i >= 0; --i) order_.push_back(i);
-  if (!direct_) {
-    buckets_ = std::make_unique<GradientBuckets>(buffers_, largest);
-    ledger.predict(MemoryClass::kGradientBuckets, Place::kDevice,
-                   2 * largest * static_cast<int64_t>(sizeof(float)));
+}
+
+void Gradients::book(ParameterPage& page) {
+  pages_.push_back(std::make_unique<GradientPage>(*this, page, buffers_.device()));
+  GradientPage& gradient = *pages_.back();
+  gradient.index_ = static_cast<int>(pages_.size()) - 1;
+  by_page_[page.id()] = &gradient;
+  for (size_t i = 0; i < page.layout().parameters.size(); ++i) {
+    by_parameter_.emplace(page.layout().parameters[i].parameter.tensor.unsafeGetTensorImpl(),
+                          std::pair(&gradient, i));
   }
+  const Place home = direct_ && options_.world_size > 1 ? Place::kDevice : page.optimizer_place();
+  some_on_host_ |= home == Place::kHost;
+  const int64_t numel = direct_ ? page.layout().numel : page.layout().shard_numel;
+  ledger_.predict(MemoryClass::kGradientHome, home, numel * static_cast<int64_t>(sizeof(float)));
+  gradient.home_ = buffers_.allocate(MemoryClass::kGradientHome, home, numel, at::kFloat);
+  book_norm_scratch(page.layout().shard_numel);
+}
+
+void Gradients::make_room_for(int64_t largest) {
+  if (largest <= largest_) return;
+  largest_ = largest;
+  deposited_.synchronize();  // what is replaced is not in use any more
+  reduction_->cover(largest, buffers_, ledger_);
+  if (direct_) return;
+  buckets_->resize(largest);
+  staging_ = {};
 }
 
 Gradients::~Gradients() {
@@ -75,6 +87,10 @@ void Gradients::begin() {
   if (on_begin) on_begin();
   settle_all();
   take_back_views();
+}
+
+bool Gradients::selected(const GradientPage& page, Selection of) {
+  return !of || page.layout().optimizer == *of;
 }
 
 void Gradients::arrived(GradientPage& page, size_t parameter, const at::Tensor& incoming) {
@@ -99,7 +115,9 @@ void Gradients::arrived(GradientPage& page, size_t parameter, const at::Tensor& 
   norm_.reset();
   if (++page.arrivals_ == page.expected_) {
     completions_.push_back(page.index_);
-    if (!direct()) reduce_complete_pages();
+    // With two strategies in one pass it depends on the graph whose page is complete first; at the
+    // end each reduces all of its own.
+    if (!direct() && (options_.world_size == 1 || subscription_.alone())) reduce_complete_pages();
   }
 }
 
@@ -196,10 +214,6 @@ void Gradients::zero_stale(GradientPage& page) {
     home_range(page, i).zero_();
     entry.content = GradientPage::Content::kZero;
   }
-}
-
-void Gradients::backward_begins() {
-  if (options_.on_pass) options_.on_pass(/*begins=*/true);
 }
 
 void Gradients::backward_ends(bool completed) {

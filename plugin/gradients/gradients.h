@@ -36,6 +36,9 @@ struct GradientOptions {
   std::function<void(bool begins)> on_pass;
 };
 
+// The gradients of one optimizer's parameters; all, without a value.
+using Selection = std::optional<int>;
+
 class Gradients final : public BackwardListener {
  public:
   Gradients(ParameterPages& pages, const GradientOptions& options, Buffers& buffers, Ledger& ledger,
@@ -44,6 +47,8 @@ class Gradients final : public BackwardListener {
   // Puts the hooks on the parameters, which must be in their pages: a change of dtype makes a new
   // accumulator.
   void attach();
+  // A page that was frozen is trained from now on.
+  void add(ParameterPage& page);
 
   void backward_begins() override;
   void backward_ends(bool completed) override;
@@ -51,9 +56,13 @@ class Gradients final : public BackwardListener {
   // Completes what backward left for later: reductions below stage 2 and zeros for absent
   // gradients. Collective; does nothing when nothing has changed since.
   void finish();
-  // Global 2-norm of the mean gradient, kept until a gradient changes. Collective.
-  double norm();
-  void scale(float factor);
+  // Global 2-norm of the mean gradient; that of all is kept until a gradient changes. Collective.
+  double norm(Selection of = {});
+  // The same for another p, or infinity: the largest magnitude, NaN if one is NaN.
+  double norm_of_type(double p);
+  void scale(float factor, Selection of = {});
+  // Every element comes to lie in [-limit, limit].
+  void clamp(double limit);
   // The user's own optimizer is about to apply gradients. May throw: then it does not.
   std::function<void()> on_optimizer_step;
   void optimizer_steps() const;
@@ -64,10 +73,13 @@ class Gradients final : public BackwardListener {
   void accept_changes();
   // The same for one parameter; does nothing while a pass runs.
   void used(GradientPage& page, size_t parameter);
-  // Forgets all gradients; `.grad()` of the parameters becomes undefined.
-  void clear();
+  // Forgets the gradients; `.grad()` of the parameters becomes undefined.
+  void clear(Selection of = {});
 
-  const std::vector<std::unique_ptr<GradientPage>>& pages() const { return pages_; }
+  // Of a page that is trained.
+  GradientPage& page_of(const ParameterPage& page) const { return *by_page_[page.id()]; }
+  // Called when a backward pass is about to start, also one in which no gradient will arrive here.
+  std::function<void()> before_backward;
   // Called when the first gradient of a backward pass arrives. May throw: then that backward fails.
   std::function<void()> on_begin;
   // Waits until all ranks are at this place (and page). Empty where ranks cannot come to a
@@ -103,8 +115,15 @@ class Gradients final : public BackwardListener {
   // Homes hold whole pages on the device and gradients are added there directly; else they pass
   // through a bucket.
   bool direct() const { return direct_; }
+  // Pages have at most as many elements from now on.
+  void make_room_for(int64_t largest);
+  // Books what one more page needs.
+  void book(ParameterPage& page);
+  // Puts hooks on the parameters that require a gradient and have none yet.
+  void hook_parameters();
   void detach();
   void begin();
+  static bool selected(const GradientPage& page, Selection of);
   void end_pass(bool completed);
   enum class Replaced : uint8_t { kTake, kLeave };
   static const NamedParameter& named(const GradientPage& page, size_t parameter);
@@ -140,13 +159,14 @@ class Gradients final : public BackwardListener {
   void meet_others(const char* place, const GradientPage* page = nullptr) const;
   // Stages 0 and 1: more gradients are about to be added locally to sums that are reduced already.
   void undo_reduction();
-  double local_squares();
-  double device_squares();
-  void allocate_norm_scratch();
+  double local_squares(Selection of);
+  double device_squares(Selection of);
+  void book_norm_scratch(int64_t numel);
 
   GradientOptions options_;
   bool direct_;
   Buffers& buffers_;
+  Ledger& ledger_;
   Communicator& reduce_;
   Control& control_;
   kernels::ThreadPool& pool_;
@@ -158,8 +178,10 @@ class Gradients final : public BackwardListener {
 
   std::recursive_mutex mutex_;  // a view's pin may come while the same thread holds it in begin
   std::vector<std::unique_ptr<GradientPage>> pages_;
+  std::vector<GradientPage*> by_page_;  // by id of the parameter page
   std::unordered_map<const c10::TensorImpl*, std::pair<GradientPage*, size_t>> by_parameter_;
   bool some_on_host_ = false;  // homes
+  int64_t largest_ = 0;        // elements of a page
   std::unique_ptr<GradientBuckets> buckets_;
   Buffer staging_;                // pinned: where a host home is added to
   Buffer norm_scratch_;           // fp64, on the device

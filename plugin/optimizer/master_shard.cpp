@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/optimizer/master_shard.h"
 
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/where.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ std::vector<MasterRange> ranges_in(const PageLayout& layout, ShardPlace shard) {
   const int64_t end = begin + layout.shard_numel;
   for (size_t i = 0; i < layout.parameters.size(); ++i) {
     const auto& slice = layout.parameters[i];
-    if (!slice.parameter.trainable) continue;
+    if (slice.parameter.optimizer < 0) continue;
     const int64_t from = std::clamp(slice.offset, begin, end);
     const int64_t to = std::clamp(slice.offset + slice.numel, begin, end);
     ranges.push_back({i, from - begin, to - from});
@@ -47,17 +48,16 @@ at::Tensor join(const at::Tensor& high, const at::Tensor& low) {
 }  // namespace
 
 MasterShard::MasterShard(ParameterPage& page, ShardPlace shard, Place home, Place place,
-                         const StateNeeds& needs, Buffers& buffers, Ledger& ledger)
+                         Buffers& buffers, Ledger& ledger)
     : page_(page),
+      buffers_(buffers),
+      ledger_(ledger),
+      place_(place),
+      first_(shard.index * page.layout().shard_numel),
       is_home_(home == place),
       device_(buffers.device_of(place)),
       ranges_(ranges_in(page.layout(), shard)),
       published_(buffers.device()) {
-  const int64_t numel = page.layout().shard_numel;
-  const auto allocate = [&](MemoryClass memory_class, at::ScalarType dtype) {
-    ledger.predict(memory_class, place, numel * static_cast<int64_t>(c10::elementSize(dtype)));
-    return buffers.allocate(memory_class, place, numel, dtype);
-  };
   const auto dtype = page.layout().dtype;
   TORCH_CHECK(dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf,
               "LibZeRO: ", page.layout().storages.front().what, " would be updated in ", dtype,
@@ -75,11 +75,14 @@ MasterShard::MasterShard(ParameterPage& page, ShardPlace shard, Place home, Plac
   } else {
     master_ = weights;
   }
-  if (needs.moment1) moment1_ = allocate(MemoryClass::kMoments, at::kFloat);
-  if (needs.moment2) moment2_ = allocate(MemoryClass::kMoments, at::kFloat);
-  if (needs.moment3) moment3_ = allocate(MemoryClass::kMoments, at::kFloat);
   if (device_.is_cuda())
     scale_ = buffers.allocate(MemoryClass::kStaging, Place::kDevice, 1, at::kFloat);
+}
+
+Buffer MasterShard::allocate(MemoryClass memory_class, at::ScalarType dtype) {
+  const int64_t numel = page_.layout().shard_numel;
+  ledger_.predict(memory_class, place_, numel * static_cast<int64_t>(c10::elementSize(dtype)));
+  return buffers_.allocate(memory_class, place_, numel, dtype);
 }
 
 void MasterShard::initialize(const at::Tensor& exact_shard) {
@@ -159,8 +162,30 @@ void MasterShard::write(const MasterRange& range, const at::Tensor& values) {
   part(low_.tensor, range).copy_(bits);
 }
 
-StateViews MasterShard::state(const MasterRange& range) const {
-  return {part(moment1_.tensor, range), part(moment2_.tensor, range), part(moment3_.tensor, range)};
+void MasterShard::require(const Moments<bool>& needs) {
+  for (size_t i = 0; i < needs.size(); ++i) {
+    if (needs[i] && !has(i)) moments_[i] = allocate(MemoryClass::kMoments, at::kFloat);
+  }
+}
+
+MasterShard::Geometry MasterShard::geometry(const MasterRange& range) const {
+  const auto& slice = page_.layout().parameters[range.parameter];
+  if (page_.layout().shard_numel == page_.layout().numel) return {slice.sizes, slice.strides};
+  return {{range.length}, {1}};
+}
+
+at::Tensor MasterShard::moment_of(const MasterRange& range, size_t moment) const {
+  const at::Tensor own = part(this->moment(moment), range);
+  const Geometry geometry = this->geometry(range);
+  return at::from_blob(
+      own.data_ptr(), geometry.sizes, geometry.strides, [own](void*) {}, own.options());
+}
+
+bool MasterShard::is_moment_of(const at::Tensor& tensor, const MasterRange& range,
+                               size_t moment) const {
+  if (tensor.numel() != range.length || tensor.device() != device_) return false;
+  return range.length == 0 ||
+         tensor.const_data_ptr() == this->moment(moment).const_data_ptr<float>() + range.begin;
 }
 
 kernels::Buffers MasterShard::kernel_buffers(const at::Tensor& gradient) const {
@@ -174,9 +199,9 @@ kernels::Buffers MasterShard::kernel_buffers(const at::Tensor& gradient) const {
     buffers.low = low_.tensor.data_ptr<int16_t>();
   }
   buffers.gradient = gradient.const_data_ptr<float>();
-  buffers.moment1 = floats(moment1_.tensor);
-  buffers.moment2 = floats(moment2_.tensor);
-  buffers.moment3 = floats(moment3_.tensor);
+  buffers.moment1 = floats(moment(0));
+  buffers.moment2 = floats(moment(1));
+  buffers.moment3 = floats(moment(2));
   return buffers;
 }
 

@@ -27,12 +27,15 @@ struct MasterRange {
 
 class MasterShard {
  public:
-  MasterShard(ParameterPage& page, ShardPlace shard, Place home, Place place,
-              const StateNeeds& needs, Buffers& buffers, Ledger& ledger);
+  // Books masters, no moments.
+  MasterShard(ParameterPage& page, ShardPlace shard, Place home, Place place, Buffers& buffers,
+              Ledger& ledger);
 
   ParameterPage& page() const { return page_; }
   const std::vector<MasterRange>& ranges() const { return ranges_; }
   at::Device device() const { return device_; }
+  // Where it begins in its page, elements.
+  int64_t first() const { return first_; }
 
   // Starts from the parameters' values in their original precision.
   void initialize(const at::Tensor& exact_shard);
@@ -55,13 +58,30 @@ class MasterShard {
   // Writes back what read() returned and the caller has changed.
   void write(const MasterRange& range, const at::Tensor& values);
 
-  StateViews state(const MasterRange& range) const;
+  // Books the moments that are needed and not here yet; they begin at zero.
+  void require(const Moments<bool>& needs);
+  bool has(size_t moment) const { return moments_[moment].tensor.defined(); }
+  // All of a moment, fp32 [shard].
+  const at::Tensor& moment(size_t moment) const { return moments_[moment].tensor; }
+  // One parameter's part of a moment, as the optimizer sees the parameter. Its storage is that part
+  // alone, because LibTorch saves a tensor with all of its storage.
+  at::Tensor moment_of(const MasterRange& range, size_t moment) const;
+  // Whether `tensor` is that part.
+  bool is_moment_of(const at::Tensor& tensor, const MasterRange& range, size_t moment) const;
+
+  // How the optimizer sees this parameter: in its own sizes and strides where this rank has all of
+  // it, flat where ranks share it.
+  struct Geometry {
+    std::vector<int64_t> sizes, strides;
+  };
+  Geometry geometry(const MasterRange& range) const;
   // Updates the segments with gradient * scale, one call of the kernel after the other. Work on the
   // device is enqueued on the current stream.
   void update(kernels::Isa isa, kernels::ThreadPool& pool, const at::Tensor& gradient,
               const std::vector<std::vector<kernels::Segment>>& calls, float scale);
 
  private:
+  Buffer allocate(MemoryClass memory_class, at::ScalarType dtype);
   bool split() const { return low_.tensor.defined(); }
   bool rounded() const { return rounded_.defined(); }
   // The compute weights in the master's place; the master itself when it is one with them.
@@ -69,18 +89,22 @@ class MasterShard {
   kernels::Buffers kernel_buffers(const at::Tensor& gradient) const;
 
   ParameterPage& page_;
+  Buffers& buffers_;
+  Ledger& ledger_;
+  Place place_;
+  int64_t first_;
   bool is_home_;  // the compute weights of the master are the page's home
   at::Device device_;
   std::vector<MasterRange> ranges_;
-  Buffer own_;                          // compute weights, when the home lies elsewhere
-  Buffer full_;                         // of master_, when it is not the compute weights
-  at::Tensor master_;                   // fp32 [shard]
-  at::Tensor rounded_;                  // fp16 [shard]
-  at::Tensor high_;                     // bf16 [shard]
-  Buffer low_;                          // int16 [shard]
-  Buffer moment1_, moment2_, moment3_;  // fp32 [shard]
-  Buffer scale_;                        // one float on the device
-  at::Tensor noted_;                    // sum over the bits of the home, int64, on the device
+  Buffer own_;               // compute weights, when the home lies elsewhere
+  Buffer full_;              // of master_, when it is not the compute weights
+  at::Tensor master_;        // fp32 [shard]
+  at::Tensor rounded_;       // fp16 [shard]
+  at::Tensor high_;          // bf16 [shard]
+  Buffer low_;               // int16 [shard]
+  Moments<Buffer> moments_;  // fp32 [shard]
+  Buffer scale_;             // one float on the device
+  at::Tensor noted_;         // sum over the bits of the home, int64, on the device
   Event published_;
 };
 

@@ -7,6 +7,17 @@ namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
 
+void refuse_if_shared(const MasterShard& shard, const std::string& op, const std::string& what,
+                      const char* remedy) {
+  const auto& layout = shard.page().layout();
+  TORCH_CHECK(layout.shard_numel == layout.numel, "LibZeRO: ", op, " over ", what,
+              " would be taken over this rank's part alone. ", remedy);
+}
+
+at::Tensor tagged_tensor(const PagedStorage& storage, const MasterShard::Geometry& geometry) {
+  return storage.tensor(geometry.sizes, geometry.strides, 0, at::kFloat, /*tagged=*/true);
+}
+
 }  // namespace
 
 MasterView::MasterView(MasterShard& shard, MasterRange range, const std::string& name, Hooks hooks)
@@ -15,7 +26,7 @@ MasterView::MasterView(MasterShard& shard, MasterRange range, const std::string&
       hooks_(std::move(hooks)),
       storage_(*this, range.length * kFloatBytes, shard.device(),
                "the master weights of '" + name + "'"),
-      tensor_(storage_.tensor({range.length}, {1}, 0, at::kFloat, /*tagged=*/true)) {}
+      tensor_(tagged_tensor(storage_, shard.geometry(range))) {}
 
 void MasterView::pin(Access access) {
   at::NoGradGuard no_grad;
@@ -40,15 +51,27 @@ void MasterView::unpin() noexcept {
   values_.reset();
 }
 
+void MasterView::check_reduction(const std::string& op) const {
+  refuse_if_shared(shard_, op, storage_.what(),
+                   "Take it over the model's parameter, which is whole.");
+}
+
 MasterGradient::MasterGradient(Gradients& gradients, const GradientPage& page,
                                const MasterShard& shard, MasterRange range, const std::string& name)
     : gradients_(gradients),
       page_(page),
+      shard_(shard),
       range_(range),
       device_(shard.device()),
       storage_(*this, range.length * kFloatBytes, device_,
                "the reduced gradient of '" + name + "'"),
-      tensor_(storage_.tensor({range.length}, {1}, 0, at::kFloat, /*tagged=*/true)) {}
+      tensor_(tagged_tensor(storage_, shard.geometry(range))) {}
+
+void MasterGradient::check_reduction(const std::string& op) const {
+  refuse_if_shared(shard_, op, storage_.what(),
+                   "Call strategy.clip_grad_norm_(), or give clip_grad_norm_ the parameters of the "
+                   "model instead of the optimizer's.");
+}
 
 at::Tensor MasterGradient::reduced() const {
   return gradients_.shard(page_).narrow(0, range_.begin, range_.length);

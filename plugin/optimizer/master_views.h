@@ -13,8 +13,9 @@
 
 namespace zero {
 
-// The master of one parameter on this rank. [length] fp32; length 0 where the parameter lies on
-// other ranks, so that every rank's optimizer holds as many parameters as the user gave it.
+// The master of one parameter on this rank, fp32. In the parameter's sizes where this rank holds all
+// of it; [length] where ranks share it, length 0 where it lies on other ranks, so that every rank's
+// optimizer holds as many parameters as the user gave it.
 class MasterView final : public Page {
  public:
   struct Hooks {
@@ -26,6 +27,7 @@ class MasterView final : public Page {
 
   void pin(Access access) override;
   void unpin() noexcept override;
+  void check_reduction(const std::string& op) const override;
   void announce_write() override { hooks_.before_write(); }
 
   const at::Tensor& tensor() const { return tensor_; }
@@ -50,6 +52,7 @@ class MasterGradient final : public Page {
 
   void pin(Access access) override;
   void unpin() noexcept override;
+  void check_reduction(const std::string& op) const override;
 
   const at::Tensor& tensor() const { return tensor_; }
 
@@ -58,6 +61,7 @@ class MasterGradient final : public Page {
 
   Gradients& gradients_;
   const GradientPage& page_;
+  const MasterShard& shard_;
   MasterRange range_;
   at::Device device_;
   PagedStorage storage_;

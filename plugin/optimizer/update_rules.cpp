@@ -1,123 +1,160 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/optimizer/update_rules.h"
 
+#include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
+#include <torch/optim/lbfgs.h>
+#include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
 #include <typeinfo>
+
+#include "zero/lion.h"
 
 namespace zero {
 
 namespace {
 
-using torch::optim::Optimizer;
 using torch::optim::OptimizerParamGroup;
+using torch::optim::OptimizerParamState;
 
-template <class Options>
-const Options& options_of(const OptimizerParamGroup& group) {
-  return static_cast<const Options&>(group.options());
-}
-
-template <class Options, class Condition>
-bool any_group(const Optimizer& optimizer, const Condition& condition) {
-  for (const auto& group : optimizer.param_groups()) {
-    if (condition(options_of<Options>(group))) return true;
+// What the rules have in common: LibTorch's options and state classes.
+template <class OptionsClass, class StateClass>
+class RuleOf : public UpdateRule {
+ public:
+  std::unique_ptr<OptimizerParamState> make_state() const final {
+    return std::make_unique<StateClass>();
   }
-  return false;
-}
 
-// The state object of `master`, made when there is none.
-template <class State>
-State& state_of(Optimizer& optimizer, const at::Tensor& master, bool& is_new) {
-  auto& slot = optimizer.state()[master.unsafeGetTensorImpl()];
-  is_new = slot == nullptr;
-  if (is_new) slot = std::make_unique<State>();
-  return static_cast<State&>(*slot);
-}
-
-// Returns the buffer, holding what `current` holds.
-at::Tensor moved_into(const at::Tensor& buffer, const at::Tensor& current) {
-  if (!buffer.defined()) return current;
-  TORCH_CHECK(
-      !current.defined() || current.numel() == buffer.numel(),
-      "LibZeRO: the optimizer's state has ", current.numel(), " elements for a shard of ",
-      buffer.numel(),
-      ". A state is loaded on the rank and with the stage and number of ranks it was saved with.");
-  if (current.defined() && current.const_data_ptr() != buffer.const_data_ptr())
-    at::Tensor(buffer).copy_(current);
-  return buffer;
-}
+ protected:
+  static const OptionsClass& options_of(const OptimizerParamGroup& group) {
+    return static_cast<const OptionsClass&>(group.options());
+  }
+  static StateClass& state_of(OptimizerParamState& state) {
+    return static_cast<StateClass&>(state);
+  }
+  static int64_t next_step(OptimizerParamState& state) {
+    return state_of(state).step(state_of(state).step() + 1).step();
+  }
+};
 
 // Adam and AdamW differ in where weight decay goes, and share everything else.
 template <class Options, class State, kernels::Rule kRule>
-class AdamRule final : public UpdateRule {
+class AdamRule final : public RuleOf<Options, State> {
  public:
-  StateNeeds needs(const Optimizer& optimizer) const override {
-    return {true, true, any_group<Options>(optimizer, [](const Options& options) {
-              return options.amsgrad();
-            })};
+  Moments<bool> needs(const OptimizerParamGroup& group) const override {
+    return {true, true, this->options_of(group).amsgrad()};
   }
-
-  void prepare(Optimizer& optimizer, OptimizerParamGroup& group, const at::Tensor& master,
-               const StateViews& views, kernels::Segment& segment) const override {
-    const auto& options = options_of<Options>(group);
-    bool is_new = false;
-    auto& state = state_of<State>(optimizer, master, is_new);
-    state.exp_avg(moved_into(views.moment1, state.exp_avg()));
-    state.exp_avg_sq(moved_into(views.moment2, state.exp_avg_sq()));
-    if (options.amsgrad()) state.max_exp_avg_sq(moved_into(views.moment3, state.max_exp_avg_sq()));
-    state.step(state.step() + 1);
+  Moments<at::Tensor*> moments(OptimizerParamState& state) const override {
+    auto& own = this->state_of(state);
+    return {&own.exp_avg(), &own.exp_avg_sq(), &own.max_exp_avg_sq()};
+  }
+  void prepare(const OptimizerParamGroup& group, OptimizerParamState* state, bool /*is_new*/,
+               kernels::Segment& segment) const override {
+    const auto& options = this->options_of(group);
     const auto [beta1, beta2] = options.betas();
     segment.rule = kRule;
     segment.scalars =
         kernels::adam_scalars(kRule, options.lr(), beta1, beta2, options.eps(),
-                              options.weight_decay(), options.amsgrad(), state.step());
+                              options.weight_decay(), options.amsgrad(), this->next_step(*state));
   }
 };
 
-class SgdRule final : public UpdateRule {
-  using Options = torch::optim::SGDOptions;
-  using State = torch::optim::SGDParamState;
-
+class SgdRule final : public RuleOf<torch::optim::SGDOptions, torch::optim::SGDParamState> {
  public:
-  StateNeeds needs(const Optimizer& optimizer) const override {
-    return {any_group<Options>(optimizer,
-                               [](const Options& options) { return options.momentum() != 0; }),
-            false, false};
+  Moments<bool> needs(const OptimizerParamGroup& group) const override {
+    return {options_of(group).momentum() != 0, false, false};
   }
-
-  void prepare(Optimizer& optimizer, OptimizerParamGroup& group, const at::Tensor& master,
-               const StateViews& views, kernels::Segment& segment) const override {
-    const auto& options = options_of<Options>(group);
-    bool first_step = false;
-    if (options.momentum() != 0) {
-      auto& state = state_of<State>(optimizer, master, first_step);
-      state.momentum_buffer(moved_into(views.moment1, state.momentum_buffer()));
-    }
+  Moments<at::Tensor*> moments(OptimizerParamState& state) const override {
+    return {&state_of(state).momentum_buffer(), nullptr, nullptr};
+  }
+  void prepare(const OptimizerParamGroup& group, OptimizerParamState* /*state*/, bool is_new,
+               kernels::Segment& segment) const override {
+    const auto& options = options_of(group);
     segment.rule = kernels::Rule::kSgd;
     segment.scalars = kernels::sgd_scalars(options.lr(), options.momentum(), options.dampening(),
-                                           options.weight_decay(), options.nesterov(), first_step);
+                                           options.weight_decay(), options.nesterov(), is_new);
+  }
+};
+
+class AdagradRule final
+    : public RuleOf<torch::optim::AdagradOptions, torch::optim::AdagradParamState> {
+ public:
+  Moments<bool> needs(const OptimizerParamGroup& /*group*/) const override {
+    return {false, true, false};
+  }
+  double initial_value(const OptimizerParamGroup& group) const override {
+    return options_of(group).initial_accumulator_value();
+  }
+  Moments<at::Tensor*> moments(OptimizerParamState& state) const override {
+    return {nullptr, &state_of(state).sum(), nullptr};
+  }
+  void prepare(const OptimizerParamGroup& group, OptimizerParamState* state, bool /*is_new*/,
+               kernels::Segment& segment) const override {
+    const auto& options = options_of(group);
+    segment.rule = kernels::Rule::kAdagrad;
+    segment.scalars = kernels::adagrad_scalars(options.lr(), options.lr_decay(), options.eps(),
+                                               options.weight_decay(), next_step(*state));
+  }
+};
+
+class RmspropRule final
+    : public RuleOf<torch::optim::RMSpropOptions, torch::optim::RMSpropParamState> {
+ public:
+  Moments<bool> needs(const OptimizerParamGroup& group) const override {
+    return {options_of(group).momentum() > 0, true, options_of(group).centered()};
+  }
+  Moments<at::Tensor*> moments(OptimizerParamState& state) const override {
+    auto& own = state_of(state);
+    return {&own.momentum_buffer(), &own.square_avg(), &own.grad_avg()};
+  }
+  void prepare(const OptimizerParamGroup& group, OptimizerParamState* state, bool /*is_new*/,
+               kernels::Segment& segment) const override {
+    const auto& options = options_of(group);
+    next_step(*state);
+    segment.rule = kernels::Rule::kRmsprop;
+    segment.scalars =
+        kernels::rmsprop_scalars(options.lr(), options.alpha(), options.eps(),
+                                 options.weight_decay(), options.momentum(), options.centered());
   }
 };
 
 }  // namespace
 
-std::unique_ptr<UpdateRule> rule_of(const Optimizer& optimizer) {
+double UpdateRule::initial_value(const OptimizerParamGroup& /*group*/) const { return 0.0; }
+
+const UpdateRule* rule_of(const torch::optim::Optimizer& optimizer) {
   using namespace torch::optim;
-  TORCH_CHECK(
-      optimizer.state().empty(), "LibZeRO: the optimizer has state of earlier steps (",
-      optimizer.state().size(),
-      " parameters), which setup would lose. Call zero::Strategy::setup before the first step.");
-  if (dynamic_cast<const AdamW*>(&optimizer) != nullptr) {
-    return std::make_unique<AdamRule<AdamWOptions, AdamWParamState, kernels::Rule::kAdamW>>();
-  }
-  if (dynamic_cast<const Adam*>(&optimizer) != nullptr) {
-    return std::make_unique<AdamRule<AdamOptions, AdamParamState, kernels::Rule::kAdam>>();
-  }
-  if (dynamic_cast<const SGD*>(&optimizer) != nullptr) return std::make_unique<SgdRule>();
-  TORCH_CHECK(false, "LibZeRO: the optimizer (", c10::demangle(typeid(optimizer).name()),
-              ") has no sharded update yet. Use torch::optim::AdamW, Adam or SGD.");
+  static const AdamRule<AdamWOptions, AdamWParamState, kernels::Rule::kAdamW> adamw;
+  static const AdamRule<AdamOptions, AdamParamState, kernels::Rule::kAdam> adam;
+  static const SgdRule sgd;
+  static const AdagradRule adagrad;
+  static const RmspropRule rmsprop;
+  const auto& type = typeid(optimizer);
+  if (type == typeid(AdamW)) return &adamw;
+  if (type == typeid(Adam)) return &adam;
+  if (type == typeid(SGD)) return &sgd;
+  if (type == typeid(Adagrad)) return &adagrad;
+  if (type == typeid(RMSprop)) return &rmsprop;
+  return nullptr;
+}
+
+void check_usable(const torch::optim::Optimizer& optimizer, bool allow_untested) {
+  TORCH_CHECK(dynamic_cast<const torch::optim::LBFGS*>(&optimizer) == nullptr,
+              "LibZeRO: the optimizer is ", name_of(optimizer),
+              ", whose step takes dot products over all parameters and calls the closure several "
+              "times; on shards of parameters they would be wrong. Use torch::optim::AdamW, Adam, "
+              "SGD, Adagrad or RMSprop.");
+  const bool known = rule_of(optimizer) != nullptr || typeid(optimizer) == typeid(Lion);
+  TORCH_CHECK(known || allow_untested, "LibZeRO: the optimizer is ", name_of(optimizer),
+              ", of which LibZeRO does not know whether it updates each element by itself, as it "
+              "must on shards of parameters. If it does, set zero_allow_untested_optimizer; else "
+              "use torch::optim::AdamW, Adam, SGD, Adagrad or RMSprop.");
+}
+
+std::string name_of(const torch::optim::Optimizer& optimizer) {
+  return c10::demangle(typeid(optimizer).name());
 }
 
 }  // namespace zero

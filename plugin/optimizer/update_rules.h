@@ -7,39 +7,44 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <array>
 #include <memory>
 
 #include "plugin/optimizer/kernels/update.h"
 
 namespace zero {
 
-// Which state buffers a rule needs, as large as the shard.
-struct StateNeeds {
-  bool moment1 = false;
-  bool moment2 = false;
-  bool moment3 = false;
-};
+// Something for each of moment1, moment2 and moment3 of kernels::Buffers.
+template <class T>
+using Moments = std::array<T, 3>;
 
-// This segment's part of the state buffers; undefined where not needed.
-struct StateViews {
-  at::Tensor moment1;
-  at::Tensor moment2;
-  at::Tensor moment3;
-};
-
+// An optimizer whose update has a kernel. No members: one may be shared.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
-  virtual StateNeeds needs(const torch::optim::Optimizer& optimizer) const = 0;
-  // Advances the step count of `master` by one and fills in rule and scalars of its update. A state
-  // that lies elsewhere (loaded, or made by a plain step) is moved into `views`.
-  virtual void prepare(torch::optim::Optimizer& optimizer, torch::optim::OptimizerParamGroup& group,
-                       const at::Tensor& master, const StateViews& views,
+  // Which moments the options of this group ask for now.
+  virtual Moments<bool> needs(const torch::optim::OptimizerParamGroup& group) const = 0;
+  // What a moment starts from.
+  virtual double initial_value(const torch::optim::OptimizerParamGroup& group) const;
+  virtual std::unique_ptr<torch::optim::OptimizerParamState> make_state() const = 0;
+  // Where a state object of this optimizer keeps the moments; null for what it never has.
+  virtual Moments<at::Tensor*> moments(torch::optim::OptimizerParamState& state) const = 0;
+  // Advances the state's step count by one and fills in rule and scalars of the update. `state` is
+  // null where no moment is needed; `is_new`: it was made for this update.
+  virtual void prepare(const torch::optim::OptimizerParamGroup& group,
+                       torch::optim::OptimizerParamState* state, bool is_new,
                        kernels::Segment& segment) const = 0;
 };
 
-// Throws for an optimizer whose update has no kernel, with the ones that have, and for one that has
-// been stepped before: its state would be lost.
-std::unique_ptr<UpdateRule> rule_of(const torch::optim::Optimizer& optimizer);
+// By exact type: a class of the user's own that derives from torch::optim::Adam may do anything in
+// its step. Null where there is no kernel.
+const UpdateRule* rule_of(const torch::optim::Optimizer& optimizer);
+
+// Throws for an optimizer that cannot work on shards, with the reason, and unless `allow_untested`
+// for one without a kernel, with the flag that allows it.
+void check_usable(const torch::optim::Optimizer& optimizer, bool allow_untested);
+
+// The class's name as users write it.
+std::string name_of(const torch::optim::Optimizer& optimizer);
 
 }  // namespace zero

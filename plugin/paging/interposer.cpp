@@ -13,14 +13,26 @@ namespace zero {
 
 namespace {
 
-void pin_value(PinScope& pins, const c10::IValue& value, Access access) {
+template <class Action>
+void for_each_tensor(const c10::IValue& value, const Action& action) {
   if (value.isTensor()) {
-    pins.add(value.toTensor(), access);
+    action(value.toTensor());
   } else if (value.isList()) {
     for (const c10::IValue& element : value.toListRef()) {
-      if (element.isTensor()) pins.add(element.toTensor(), access);
+      if (element.isTensor()) action(element.toTensor());
     }
   }
+}
+
+void pin_value(PinScope& pins, const c10::IValue& value, Access access) {
+  for_each_tensor(value, [&](const at::Tensor& tensor) { pins.add(tensor, access); });
+}
+
+void check_reduction(const c10::OperatorHandle& op, const c10::IValue& value) {
+  for_each_tensor(value, [&](const at::Tensor& tensor) {
+    const PagedStorage* const storage = paged_storage_of(tensor);
+    if (storage != nullptr) storage->page().check_reduction(op.schema().name());
+  });
 }
 
 // set_ on a paged tensor would move it out of its page: torch::load into a parameter does that. The
@@ -50,6 +62,7 @@ void interpose(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
       return;
     }
     for (size_t i = 0; i < facts.writes.size(); ++i) {
+      if (facts.reduces) check_reduction(op, arguments[i]);
       pin_value(pins, arguments[i], facts.writes[i] ? Access::kWrite : Access::kRead);
     }
     pins.begin();

@@ -59,12 +59,25 @@ bool writes_without_saying(const std::string& op, const std::string& argument) {
   return argument.rfind("running_", 0) == 0 && names.count(op) > 0;
 }
 
+// Those that LibTorch has not tagged as reductions.
+bool mixes_elements(const std::string& name) {
+  static const std::unordered_set<std::string> names{
+      "aten::dot",      "aten::vdot",     "aten::mv",           "aten::mm",
+      "aten::bmm",      "aten::addmm",    "aten::addmv",        "aten::matmul",
+      "aten::outer",    "aten::median",   "aten::sort",         "aten::topk",
+      "aten::kthvalue", "aten::cumsum",   "aten::cumprod",      "aten::trace",
+      "aten::softmax",  "aten::_softmax", "aten::histc",        "aten::_log_softmax",
+      "aten::renorm",   "aten::dist",     "aten::logcumsumexp", "aten::_foreach_norm"};
+  return names.count(name) > 0;
+}
+
 OperatorFacts read_facts(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
   OperatorFacts facts;
   facts.replaces_storage = schema.name() == "aten::set_" && schema.arguments().size() > 1;
   facts.reads_no_bytes = !facts.replaces_storage &&
                          (makes_views_only(schema) || asks_for_metadata_only(schema.name()));
+  facts.reduces = op.hasTag(at::Tag::reduction) || mixes_elements(schema.name());
   for (const auto& argument : schema.arguments()) {
     const bool annotated = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     facts.writes.push_back(annotated || writes_without_saying(schema.name(), argument.name()));

@@ -13,6 +13,8 @@ struct OperatorFacts {
   bool reads_no_bytes = false;
   // The operator gives its first argument the storage of its second (set_): torch::load does that.
   bool replaces_storage = false;
+  // The operator's result at one place depends on elements at others.
+  bool reduces = false;
   // Per argument: it may be written. BatchNorm's running statistics are written although the schema
   // hides it.
   std::vector<bool> writes;

@@ -43,6 +43,13 @@ at::Tensor flat_view(const at::Tensor& tensor) {
   return at::empty({0}, tensor.options()).set_(tensor.storage(), 0, {numel}, {1});
 }
 
+int optimizer_of(const StorageGroup& group) {
+  for (const auto& parameter : group.parameters) {
+    if (parameter.optimizer >= 0) return parameter.optimizer;
+  }
+  return -1;
+}
+
 void check_group(const StorageGroup& group) {
   auto parameters = group.parameters;
   for (const auto& parameter : parameters) {
@@ -50,6 +57,12 @@ void check_group(const StorageGroup& group) {
                 "LibZeRO: parameters '", parameters.front().name, "' and '", parameter.name,
                 "' share one storage but have different dtypes. Give each a storage of its own "
                 "(clone one of them).");
+    const int optimizer = optimizer_of(group);
+    TORCH_CHECK(
+        parameter.optimizer < 0 || parameter.optimizer == optimizer, "LibZeRO: parameter '",
+        parameter.name,
+        "' shares its storage with one of another optimizer. Give each a storage of its own "
+        "(clone one of them), or one optimizer for both.");
     TORCH_CHECK(!parameter.trainable || parameter.tensor.is_non_overlapping_and_dense(),
                 "LibZeRO: parameter '", parameter.name, "' has gaps or overlaps in memory (sizes ",
                 parameter.tensor.sizes(), ", strides ", parameter.tensor.strides(),
@@ -84,7 +97,8 @@ class Planner {
     const bool stays = source.numel() <= options_.stays_up_to &&
                        source.numel() <= options_.stays_in_all - staying_;
     if (stays) staying_ += source.numel();
-    PageLayout& page = open_page({dtype, trainable, stays}, source.numel() * element);
+    PageLayout& page =
+        open_page({dtype, trainable, stays, optimizer_of(group)}, source.numel() * element);
 
     StorageSlice storage;
     storage.source = source;
@@ -117,7 +131,7 @@ class Planner {
   }
 
  private:
-  using Kind = std::tuple<at::ScalarType, bool, bool>;  // dtype, trainable, stays
+  using Kind = std::tuple<at::ScalarType, bool, bool, int>;  // dtype, trainable, stays, optimizer
 
   // The last page of this kind if `bytes` more fit into it, else a new one.
   PageLayout& open_page(const Kind& kind, int64_t bytes) {
@@ -126,7 +140,8 @@ class Planner {
       return pages_[found->second];
     found->second = pages_.size();
     pages_.emplace_back();
-    std::tie(pages_.back().dtype, pages_.back().trainable, pages_.back().stays) = kind;
+    std::tie(pages_.back().dtype, pages_.back().trainable, pages_.back().stays,
+             pages_.back().optimizer) = kind;
     return pages_.back();
   }
 

@@ -17,6 +17,7 @@ struct NamedParameter {
   std::string name;        // all names of a tied parameter, joined by " = "
   at::Tensor tensor;       // the user's own handle
   bool trainable = false;  // requires a gradient and an optimizer updates it
+  int optimizer = -1;      // which one holds it, also while it is frozen; -1: none
 };
 
 struct ParameterSlice {
@@ -42,6 +43,7 @@ struct PageLayout {
   at::ScalarType dtype{};  // of the compute weights
   bool trainable = false;
   bool stays = false;       // small parameters that stay whole
+  int optimizer = -1;       // whose parameters these are: no page has those of two
   int64_t numel = 0;        // elements with padding, a multiple of the number of shards
   int64_t shard_numel = 0;  // elements of one rank
   std::vector<StorageSlice> storages;
@@ -59,7 +61,8 @@ struct LayoutOptions {
 };
 
 // Parameters without elements are left out. Throws when parameters of one storage have different
-// dtypes, or when two trainable parameters overlap: their gradients could not be told apart.
+// dtypes or optimizers, or when two trainable parameters overlap: their gradients could not be told
+// apart.
 std::vector<PageLayout> plan_pages(const std::vector<NamedParameter>& parameters,
                                    const LayoutOptions& options);
 

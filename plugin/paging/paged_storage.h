@@ -33,6 +33,9 @@ class Page {
   // cannot be; then nothing is pinned.
   virtual void pin(Access access) = 0;
   virtual void unpin() noexcept = 0;
+  // Throws where the bytes are only this rank's part of a tensor, so that an operator that reduces
+  // over them (a norm, a sum, a product) would give a number that means nothing.
+  virtual void check_reduction(const std::string& op) const { (void)op; }
   // The operator that has pinned this page for kWrite begins: all pages of its arguments are there.
   virtual void announce_write() {}
 };

@@ -91,12 +91,17 @@ void ParameterPages::place_optimizer() {
   }
 }
 
+void ParameterPages::train(ParameterPage& page) {
+  page.layout_.trainable = true;
+  if (options_.offloaded_optimizer > 0) page.optimizer_place_ = Place::kHost;
+}
+
 void ParameterPages::make_weight_gather(Ledger& ledger) {
   if (options_.shard.count == 1) return;
   int64_t largest = 0;
   size_t element = 1;
   for (const auto& page : pages_) {
-    if (!page->permanent() || !page->layout().trainable) continue;
+    if (!page->permanent() || page->layout().optimizer < 0) continue;
     largest = std::max(largest, page->layout().numel);
     element = std::max(element, c10::elementSize(page->layout().dtype));
   }

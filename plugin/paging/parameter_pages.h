@@ -52,6 +52,9 @@ class ParameterPages {
   // before it is rounded.
   void adopt(const std::function<void(ParameterPage&, const at::Tensor& exact_shard)>& on_shard);
 
+  // The optimizer of this frozen page updates it from now on.
+  void train(ParameterPage& page);
+
   // ParameterPage::reclaim() for all.
   void reclaim();
 

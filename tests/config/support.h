@@ -108,6 +108,8 @@ inline const std::map<std::string_view, Example>& examples() {
        {"0.25", "0.25", [](O& o) -> O& { return o.offload_optimizer_ratio(0.25); }}},
       {"wall_clock_breakdown",
        {"true", "true", [](O& o) -> O& { return o.wall_clock_breakdown(true); }}},
+      {"zero_allow_untested_optimizer",
+       {"true", "true", [](O& o) -> O& { return o.zero_allow_untested_optimizer(true); }}},
       {"device", {"cuda", "cuda", [](O& o) -> O& { return o.device(DeviceChoice::kCuda); }}},
       {"update_kernel",
        {"avx2", "avx2", [](O& o) -> O& { return o.update_kernel(UpdateKernel::kAvx2); }}},

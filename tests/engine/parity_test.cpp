@@ -145,11 +145,14 @@ ZERO_RANK_BODY(fp16_cells) {
 ZERO_RANK_BODY(other_rules) {
   Cell(Precision::kFp32, 1, 0.5, Rule::kAdam).check_all_stages();
   Cell(Precision::kFp32, 2, 0.0, Rule::kSgd).check_all_stages();
+  Cell(Precision::kFp32, 1, 0.5, Rule::kAdagrad).check_all_stages();
+  Cell(Precision::kFp32, 1, 0.0, Rule::kRmsprop).check_all_stages();
 }
 
 ZERO_RANK_BODY(kernels_give_the_same_bits) {
   for (const Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kFp16}) {
-    for (const Rule rule : {Rule::kAdamW, Rule::kAdam, Rule::kSgd}) {
+    for (const Rule rule :
+         {Rule::kAdamW, Rule::kAdam, Rule::kSgd, Rule::kAdagrad, Rule::kRmsprop}) {
       Run run;
       run.rule = rule;
       run.clip = 0.5;
@@ -190,7 +193,7 @@ TEST(Parity, Fp16OnFourRanks) { on_test_ranks({4}, "fp16_cells", kLong); }
 TEST(Parity, CpuKernelsAndThreadsDoNotChangeABit) {
   on_test_ranks({1, 2}, "kernels_give_the_same_bits", kLong);
 }
-TEST(Parity, AdamAndSgd) { on_test_ranks({1, 2}, "other_rules", kLong); }
+TEST(Parity, OtherRules) { on_test_ranks({1, 2}, "other_rules", kLong); }
 
 }  // namespace
 }  // namespace zero::testing

@@ -75,6 +75,13 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(Rule rule, const torch::
     case Rule::kSgd:
       return two_groups<SGD>(model, SGDOptions(0.05).momentum(0.9).nesterov(true),
                              SGDOptions(0.02).weight_decay(0.01));
+    case Rule::kAdagrad:
+      return two_groups<Adagrad>(
+          model, AdagradOptions(0.02).lr_decay(0.01).initial_accumulator_value(0.01),
+          AdagradOptions(0.01).weight_decay(0.01));
+    case Rule::kRmsprop:
+      return two_groups<RMSprop>(model, RMSpropOptions(1e-3).momentum(0.9).eps(1e-5).centered(true),
+                                 RMSpropOptions(1e-3).eps(1e-5).weight_decay(0.01));
   }
   return nullptr;
 }

@@ -25,7 +25,7 @@ struct TinyModelImpl : torch::nn::Module {
 };
 TORCH_MODULE(TinyModel);
 
-enum class Rule { kAdamW, kAdam, kSgd };
+enum class Rule { kAdamW, kAdam, kSgd, kAdagrad, kRmsprop };
 
 // Who runs the update.
 enum class Loop {

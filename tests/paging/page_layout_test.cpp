@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kPage = 4096;  // bytes
 
 NamedParameter parameter(const std::string& name, const at::Tensor& tensor, bool trainable = true) {
-  return {name, tensor, trainable};
+  return {name, tensor, trainable, trainable ? 0 : -1};
 }
 
 std::vector<PageLayout> plan(const std::vector<NamedParameter>& parameters, int shards = 1,
@@ -36,6 +36,22 @@ TEST(PageLayout, ALargeStorageIsAPageOfItsOwn) {
             parameter("next", at::zeros({3}))});
   ASSERT_EQ(pages.size(), 3U);
   EXPECT_GE(pages[1].bytes(), 40000);
+}
+
+TEST(PageLayout, NoPageHasParametersOfTwoOptimizers) {
+  const std::vector<NamedParameter> parameters{{"a", at::zeros({3}), true, 0},
+                                               {"b", at::zeros({3}), true, 1},
+                                               {"c", at::zeros({3}), true, 0},
+                                               {"d", at::zeros({3}), false, 1}};
+  const auto pages = plan(parameters);
+  ASSERT_EQ(pages.size(), 3U);
+  EXPECT_EQ(pages[0].parameters.size(), 2U);
+  EXPECT_EQ(pages[1].optimizer, 1);
+  EXPECT_EQ(pages[2].optimizer, 1);
+  EXPECT_FALSE(pages[2].trainable);
+  const at::Tensor both = at::zeros({6});
+  EXPECT_THROW(plan({{"e", both.narrow(0, 0, 3), true, 0}, {"f", both.narrow(0, 3, 3), true, 1}}),
+               c10::Error);
 }
 
 TEST(PageLayout, EveryShardBeginsOn256Bytes) {

@@ -16,10 +16,30 @@ auto booked_as(MemoryClass memory_class) {
   return [memory_class](const ObservedRun& run) { return booked(run, memory_class); };
 }
 
-constexpr const char* kUnread = "has not read";
-
 std::string permanent_bytes(const ObservedRun& run) {
   return std::to_string(run.memory.permanent_parameter_bytes);
+}
+
+std::string gathers(const ObservedRun& run) {
+  return std::to_string(run.memory.traffic.weight_gathers);
+}
+
+std::string reduced_bytes(const ObservedRun& run) {
+  return std::to_string(run.memory.traffic.reduced_bytes);
+}
+
+auto pinned_as(MemoryClass memory_class) {
+  return [memory_class](const ObservedRun& run) {
+    return std::to_string(run.memory.booked[static_cast<size_t>(memory_class)].pinned);
+  };
+}
+
+// A fingerprint of all their bits.
+std::string weights(const ObservedRun& run) {
+  int64_t sum = 0;
+  for (const at::Tensor& weight : run.weights)
+    sum += weight.view(at::kInt).sum(at::kLong).item<int64_t>();
+  return std::to_string(sum);
 }
 
 const Lines kSmallPages = {"stage: 3", "offload_parameters: true", "page_bytes: 1MiB"};
@@ -132,6 +152,11 @@ const std::vector<Observation>& observations() {
        .value = "7",
        .observable = "threads that setup started",
        .of = [](const ObservedRun& run) { return std::to_string(run.threads_started); }},
+      {.field = "zero_allow_untested_optimizer",
+       .value = "true",
+       .observable = "whether an optimizer class of the user's own is taken",
+       .of = [](const ObservedRun& run) { return run.takes_own_optimizer ? "taken" : "refused"; },
+       .expected = "taken"},
       device_row(),
       {.field = "cpu_checkpointing",
        .value = "true",
@@ -190,32 +215,94 @@ const std::vector<Observation>& observations() {
        .of = [](const ObservedRun& run) { return std::to_string(run.activations.tensors_moved); },
        .with = {"cpu_checkpointing: true"},
        .regions = true},
-      {.field = "reduce_bucket_size", .value = "1000", .with = {"stage: 2"}, .error = kUnread},
-      {.field = "allgather_bucket_size", .value = "1000", .with = {"stage: 2"}, .error = kUnread},
-      {.field = "sub_group_size", .value = "1000", .with = {"stage: 2"}, .error = kUnread},
-      {.field = "overlap_comm", .value = "false", .with = {"stage: 2"}, .error = kUnread},
-      {.field = "reduce_scatter", .value = "false", .with = {"stage: 2"}, .error = kUnread},
-      {.field = "allgather_partitions", .value = "false", .with = {"stage: 2"}, .error = kUnread},
-      {.field = "communication_data_type", .value = "bf16", .with = {"stage: 2"}, .error = kUnread},
+      {.field = "reduce_bucket_size",
+       .value = "1000",
+       .observable = "collectives that reduced gradients",
+       .of = [](const ObservedRun& run) { return std::to_string(run.memory.traffic.reductions); },
+       .with = {"stage: 2"},
+       .ranks = 2},
+      {.field = "allgather_bucket_size",
+       .value = "1000",
+       .observable = "collectives that gathered updated weights",
+       .of = gathers,
+       .with = {"stage: 2"},
+       .ranks = 2},
+      {.field = "allgather_partitions",
+       .value = "false",
+       .observable = "collectives that gathered updated weights",
+       .of = gathers,
+       .with = {"stage: 2"},
+       .ranks = 2},
+      {.field = "reduce_scatter",
+       .value = "false",
+       .observable = "bytes received to reduce gradients",
+       .of = reduced_bytes,
+       .with = {"stage: 2"},
+       .ranks = 2},
+      {.field = "communication_data_type",
+       .value = "bf16",
+       .observable = "bytes received to reduce gradients",
+       .of = reduced_bytes,
+       .with = {"stage: 2"},
+       .ranks = 2},
+      {.field = "overlap_comm",
+       .value = "false",
+       .observable = "pages reduced on a stream of their own",
+       .of =
+           [](const ObservedRun& run) {
+             return std::to_string(run.memory.traffic.side_reductions);
+           },
+       .with = {"stage: 2"},
+       .ranks = 2,
+       .expected = "0"},
+      {.field = "prescale_gradients",
+       .value = "true",
+       .observable = "rounding of the gradients",
+       .of = weights,
+       .with = {"stage: 2"},
+       .ranks = 3},
+      {.field = "gradient_predivide_factor",
+       .value = "3",
+       .observable = "rounding of the gradients",
+       .of = weights,
+       .with = {"stage: 2"},
+       .ranks = 2},
+      {.field = "sub_group_size",
+       .value = "1000",
+       .observable = "calls of the update",
+       .of = [](const ObservedRun& run) { return std::to_string(run.step.update_calls); },
+       .with = {"stage: 2"}},
+      {.field = "wall_clock_breakdown",
+       .value = "true",
+       .observable = "whether the phases of a step were timed",
+       .of =
+           [](const ObservedRun& run) {
+             return run.step.times.backward > 0 ? "timed" : "not timed";
+           },
+       .with = {"stage: 2"},
+       .expected = "timed"},
+      {.field = "offload_parameters_pin_memory",
+       .value = "false",
+       .observable = "page-locked bytes of the parameters' homes",
+       .of = pinned_as(MemoryClass::kParameterHome),
+       .with = {"stage: 3", "offload_parameters: true", "offload_optimizer: true"},
+       .expected = "0"},
+      {.field = "offload_optimizer_pin_memory",
+       .value = "false",
+       .observable = "page-locked bytes of the moments",
+       .of = pinned_as(MemoryClass::kMoments),
+       .with = {"stage: 3", "offload_parameters: true", "offload_optimizer: true"},
+       .expected = "0"},
+      {.field = "offload_optimizer_ratio",
+       .value = "0.5",
+       .observable = "where the moments are",
+       .of = booked_as(MemoryClass::kMoments),
+       .with = {"stage: 3", "page_bytes: 1MiB", "offload_parameters: true",
+                "offload_optimizer: true"}},
       {.field = "gradient_accumulation_dtype",
        .value = "bf16",
        .with = {"stage: 2"},
-       .error = kUnread},
-      {.field = "prescale_gradients", .value = "true", .with = {"stage: 2"}, .error = kUnread},
-      {.field = "gradient_predivide_factor", .value = "2", .with = {"stage: 2"}, .error = kUnread},
-      {.field = "wall_clock_breakdown", .value = "true", .with = {"stage: 2"}, .error = kUnread},
-      {.field = "offload_parameters_pin_memory",
-       .value = "false",
-       .with = {"stage: 3", "offload_parameters: true", "offload_optimizer: true"},
-       .error = kUnread},
-      {.field = "offload_optimizer_pin_memory",
-       .value = "false",
-       .with = {"stage: 3", "offload_parameters: true", "offload_optimizer: true"},
-       .error = kUnread},
-      {.field = "offload_optimizer_ratio",
-       .value = "0.5",
-       .with = {"stage: 3", "offload_parameters: true", "offload_optimizer: true"},
-       .error = kUnread},
+       .error = "gradient_accumulation_dtype"},
   };
   return all;
 }

@@ -51,6 +51,21 @@ at::Tensor loss_through_regions(Blocks& model, at::Tensor x) {
   return x.square().mean();
 }
 
+class OwnSgd : public torch::optim::SGD {
+ public:
+  using SGD::SGD;
+};
+
+bool takes_own_optimizer(const std::filesystem::path& file) {
+  Blocks model(1);
+  OwnSgd optimizer(model->parameters(), 0.1);
+  Strategy strategy = Strategy::from_yaml(file);
+  const std::string error = error_of([&] { strategy.setup(model, optimizer); });
+  EXPECT_TRUE(error.empty() || error.find("zero_allow_untested_optimizer") != std::string::npos)
+      << error;
+  return error.empty();
+}
+
 }  // namespace
 
 ObservedRun observed_run(const Lines& lines, bool regions) {
@@ -78,6 +93,8 @@ ObservedRun observed_run(const Lines& lines, bool regions) {
   run.memory = strategy.memory_report();
   run.activations = strategy.activation_report();
   run.config = strategy.engine_config();
+  // Activation flags are for one strategy at a time.
+  if (!regions) run.takes_own_optimizer = takes_own_optimizer(file.path());
   const GatheredParameters whole(strategy);
   for (const auto& weight : model->parameters()) {
     run.weights.push_back(weight.detach().to(at::kCPU, at::kFloat, /*non_blocking=*/false,

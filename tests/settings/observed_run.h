@@ -23,7 +23,8 @@ struct ObservedRun {
   StepReport step;                  // the last
   std::vector<at::Tensor> weights;  // of the model, whole, after the last step
   int64_t micro_batches = 0;
-  int threads_started = 0;  // by setup
+  int threads_started = 0;           // by setup
+  bool takes_own_optimizer = false;  // one of a class that LibZeRO does not know
   at::Device device{at::kCPU};
   at::ScalarType weight_type = at::kFloat;
 };

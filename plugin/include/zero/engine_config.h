@@ -171,6 +171,7 @@ struct EngineConfig {
   Setting<bool> offload_optimizer_pin_memory{true};
   Setting<double> offload_optimizer_ratio{1.0};  // part of the optimizer's state that is offloaded
   Setting<bool> wall_clock_breakdown{false};
+  Setting<bool> zero_allow_untested_optimizer{false};
   Setting<DeviceChoice> device{DeviceChoice::kAuto};
   Setting<UpdateKernel> update_kernel{UpdateKernel::kAuto};
   Setting<int64_t> update_threads{0};  // 0: automatic

@@ -80,10 +80,18 @@ class Strategy {
 
   // Joins the process group named by the environment, moves parameters and buffers to device(),
   // casts floating-point parameters to the compute precision, makes all ranks start from rank 0's
-  // values, and points the optimizer's groups at this rank's fp32 master shards. Call once, after
-  // model and optimizer exist; the optimizer must live as long as the strategy is used. Ranks whose
-  // model or flags differ all get the same error.
+  // values, and points the optimizer's groups at this rank's fp32 master shards; state of earlier
+  // steps comes along. Call it after model and optimizer exist; the optimizer must live as long as
+  // the strategy is used. Ranks whose model or flags differ all get the same error.
+  //
+  // A second call with the same model goes on with another optimizer (one built anew each epoch) or
+  // with one whose groups have changed: weights stay exactly as they are, the new optimizer brings
+  // its own options and state, and one that still lives gets its parameters and state back.
   void setup(torch::nn::Module& model, torch::optim::Optimizer& optimizer);
+  // Several optimizers, several models, or both: a parameter may be in one optimizer only.
+  //   strategy.setup({&*generator, &*critic}, {&generator_optimizer, &critic_optimizer});
+  void setup(const std::vector<torch::nn::Module*>& models,
+             const std::vector<torch::optim::Optimizer*>& optimizers);
   // For evaluation alone: no gradients, no optimizer state.
   void setup(torch::nn::Module& model);
   // The same for a module holder (GPT model(...)) and a shared pointer.
@@ -101,15 +109,19 @@ class Strategy {
   // loss.backward() is refused, unless loss_scale is 1.
   void backward(const at::Tensor& loss, bool retain_graph = false);
   // Clips if the config says so, updates the master shards, refreshes the compute weights, clears
-  // the gradients. A gradient that is not finite on any rank makes all ranks skip the update, or
-  // what nonfinite_gradients says: see StepReport. The host waits here for the gradients of the
-  // device, unless clipping is off and nonfinite_gradients is apply.
+  // the gradients: of all optimizers, with one norm. A gradient that is not finite on any rank makes
+  // all ranks skip the update, or what nonfinite_gradients says: see StepReport. The host waits here
+  // for the gradients of the device, unless clipping is off and nonfinite_gradients is apply.
   StepReport step();
+  // The same for the parameters of one optimizer; the gradients of the others stay.
+  StepReport step(torch::optim::Optimizer& optimizer);
   // What the next backward() multiplies its loss with; 1 unless precision is fp16.
   double loss_scale() const;
   // Scales the reduced gradients so that their global norm is at most max_norm; returns the norm
-  // before. Scalar, gradient units.
-  double clip_grad_norm_(double max_norm);
+  // before. `norm_type` is any p above 0, or infinity for the largest magnitude.
+  double clip_grad_norm_(double max_norm, double norm_type = 2.0);
+  // Every element of the mean gradients comes to lie in [-clip_value, clip_value].
+  void clip_grad_value_(double clip_value);
   // Forgets the gradients, as optimizer.zero_grad() does.
   void zero_grad();
   // The whole mean gradient of one parameter, in the parameter's shape, fp32, on device();
@@ -129,15 +141,16 @@ class Strategy {
   // Checkpointed regions, and what of them was moved. See activation_report.h.
   ActivationReport activation_report() const;
   // Puts the model back: whole parameters in the compute precision, plain storages, no hooks; the
-  // optimizer gets its parameters back, without state. The destructor does the same, unless an
-  // exception unwinds and other ranks would be needed.
+  // optimizer gets its parameters back, and its state in whole tensors, so that a plain loop goes on
+  // where this one was. The destructor does the same, but with several ranks it does not gather the
+  // state, and nothing is put back when an exception unwinds and other ranks would be needed.
   void teardown();
 
  private:
   friend class GatheredParameters;
   explicit Strategy(Resolved resolved);
   static Resolved resolved(const StrategyOptions& code, std::vector<Flags> layers);
-  void complete(const torch::nn::Module& model);
+  void complete(const std::vector<torch::nn::Module*>& models);
   Engine& engine() const;
   void end() noexcept;
   std::unique_ptr<RunConfig> config_;  // rooms of the engine refer to it

@@ -117,6 +117,7 @@ class StrategyOptions {
   ZERO_FLAG(bool, offload_optimizer_pin_memory)
   ZERO_FLAG(double, offload_optimizer_ratio)  // 0 to 1
   ZERO_FLAG(bool, wall_clock_breakdown)
+  ZERO_FLAG(bool, zero_allow_untested_optimizer)
   ZERO_FLAG_OR_TEXT(DeviceChoice, device)         // "auto", "cpu", "cuda"
   ZERO_FLAG_OR_TEXT(UpdateKernel, update_kernel)  // "auto", "avx512", "avx2", "portable"
   ZERO_FLAG(int64_t, update_threads)              // 0: automatic
