@@ -39,6 +39,18 @@ int threads() {
   return static_cast<int>(std::distance(begin(tasks), end(tasks)));
 }
 
+at::Tensor loss_through_regions(Blocks& model, at::Tensor x) {
+  const at::Tensor shift = torch::ones({512}, x.options());
+  for (size_t i = 0; i < model->blocks.size(); ++i) {
+    const auto layer = [block = model->blocks[i].ptr()](const at::Tensor& h,
+                                                        const at::Tensor& add) {
+      return torch::tanh(block->forward(h + add));
+    };
+    x = checkpoint(CheckpointOptions().name("layer"), layer, x, shift);
+  }
+  return x.square().mean();
+}
+
 class OwnSgd : public torch::optim::SGD {
  public:
   using SGD::SGD;
@@ -52,18 +64,6 @@ bool takes_own_optimizer(const std::filesystem::path& file) {
   EXPECT_TRUE(error.empty() || error.find("zero_allow_untested_optimizer") != std::string::npos)
       << error;
   return error.empty();
-}
-
-at::Tensor loss_through_regions(Blocks& model, at::Tensor x) {
-  const at::Tensor shift = torch::ones({512}, x.options());
-  for (size_t i = 0; i < model->blocks.size(); ++i) {
-    const auto layer = [block = model->blocks[i].ptr()](const at::Tensor& h,
-                                                        const at::Tensor& add) {
-      return torch::tanh(block->forward(h + add));
-    };
-    x = checkpoint(CheckpointOptions().name("layer"), layer, x, shift);
-  }
-  return x.square().mean();
 }
 
 }  // namespace
@@ -93,7 +93,8 @@ ObservedRun observed_run(const Lines& lines, bool regions) {
   run.memory = strategy.memory_report();
   run.activations = strategy.activation_report();
   run.config = strategy.engine_config();
-  run.takes_own_optimizer = takes_own_optimizer(file.path());
+  // Activation flags are for one strategy at a time.
+  if (!regions) run.takes_own_optimizer = takes_own_optimizer(file.path());
   const GatheredParameters whole(strategy);
   for (const auto& weight : model->parameters()) {
     run.weights.push_back(weight.detach().to(at::kCPU, at::kFloat, /*non_blocking=*/false,
