@@ -105,6 +105,10 @@ void Engine::setup(const std::vector<torch::nn::Module*>& models,
   pages_->adopt([&](ParameterPage& page, const at::Tensor& exact_shard) {
     if (optimizers_) optimizers_->initialize(page, exact_shard);
   });
+  known_.clear();
+  for (const auto* model : models) known_.merge(impls_of(*model));
+  models_.clear();
+  for (auto* model : models) models_.push_back(model->weak_from_this());
   if (optimizers_) connect();
 }
 

@@ -7,6 +7,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <memory>
+#include <unordered_set>
 #include <vector>
 
 #include "plugin/activations/activations.h"
@@ -87,6 +88,8 @@ class Engine {
   std::unique_ptr<Buffers> buffers_;
   std::unique_ptr<kernels::ThreadPool> pool_;
   std::unique_ptr<ParameterPages> pages_;
+  std::vector<std::weak_ptr<torch::nn::Module>> models_;  // those that a shared pointer holds
+  std::unordered_set<const c10::TensorImpl*> known_;      // the parameters at setup
   std::unique_ptr<Optimizers> optimizers_;
   std::unique_ptr<Gradients> gradients_;
   std::unique_ptr<StepClock> clock_;          // null: nothing is measured

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "plugin/engine/engine.h"
+#include "plugin/engine/model_inventory.h"
 #include "plugin/optimizer/kernels/norm.h"
 #include "zero/step_report.h"
 
@@ -122,6 +123,9 @@ void Engine::begin_backward() {
               "), or small gradients vanish: call strategy.backward(loss) instead of "
               "loss.backward(). (With loss_scale: 1 a plain backward is right.)");
   if (clock_) clock_->pass_is_ours();
+  for (const auto& held : models_) {
+    if (const auto model = held.lock()) require_known(*model, known_);
+  }
   pages_->reclaim();
   // A plain optimizer.step() cannot be seen as a whole; the backward after it ends the first step.
   if (optimizers_->plain_step_seen()) check_consulted();

@@ -12,8 +12,6 @@ namespace zero {
 
 namespace {
 
-using ImplSet = std::unordered_set<const c10::TensorImpl*>;
-
 using OwnerOf = std::unordered_map<const c10::TensorImpl*, int>;
 
 // Which optimizer holds a tensor.
@@ -24,6 +22,11 @@ OwnerOf owners(const std::vector<torch::optim::Optimizer*>& optimizers) {
       for (const auto& parameter : group.params()) {
         const auto [found, is_new] =
             owner.try_emplace(parameter.unsafeGetTensorImpl(), static_cast<int>(i));
+        if (!is_new && found->second == static_cast<int>(i)) {
+          TORCH_WARN("LibZeRO: the optimizer holds a tensor of sizes ", parameter.sizes(),
+                     " twice (a model lists it once for each of its names). LibTorch's step() "
+                     "updates it twice, strategy.step() once: give it to the optimizer once.");
+        }
         TORCH_CHECK(found->second == static_cast<int>(i), "LibZeRO: a parameter of sizes ",
                     parameter.sizes(), " is in optimizers ", found->second, " and ", i,
                     " (counted from 0). Its master weights belong to one optimizer: take it out of "
@@ -104,14 +107,30 @@ std::vector<NamedParameter> inventory(const std::vector<torch::nn::Module*>& mod
         parameters[found->second].name += " = " + prefix + item.key();
       }
     }
-    TORCH_CHECK(
-        owned.size() > before || models[model]->parameters().size() > 0,
-        "LibZeRO: the model has no registered parameter. Register submodules with "
-        "register_module and parameters with register_parameter in the module's constructor.");
+    TORCH_CHECK(owned.size() > before || models[model]->parameters().size() > 0,
+                "LibZeRO: 0 parameters are registered in the model's ",
+                models[model]->modules().size(), " modules, and the optimizer holds ", owner.size(),
+                " tensors. Register submodules with register_module and parameters with "
+                "register_parameter in the module's constructor.");
   }
   check_owned(optimizers, owned);
   check_storages(parameters);
   return parameters;
+}
+
+void require_known(const torch::nn::Module& model, const ImplSet& known) {
+  for (const auto& item : model.named_parameters(/*recurse=*/true)) {
+    TORCH_CHECK(known.count(item.value().unsafeGetTensorImpl()) > 0, "LibZeRO: parameter '",
+                item.key(),
+                "' was registered or replaced after setup, so nothing would update it. Call "
+                "teardown(), then setup() with an optimizer over model->parameters().");
+  }
+}
+
+ImplSet impls_of(const torch::nn::Module& model) {
+  ImplSet impls;
+  for (const auto& parameter : model.parameters()) impls.insert(parameter.unsafeGetTensorImpl());
+  return impls;
 }
 
 std::string signature(const std::vector<NamedParameter>& parameters) {

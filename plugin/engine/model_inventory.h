@@ -7,6 +7,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "plugin/paging/page_layout.h"
@@ -19,6 +20,12 @@ namespace zero {
 // optimizers hold the same one.
 std::vector<NamedParameter> inventory(const std::vector<torch::nn::Module*>& models,
                                       const std::vector<torch::optim::Optimizer*>& optimizers);
+
+using ImplSet = std::unordered_set<const c10::TensorImpl*>;
+// The tensors that are the model's parameters.
+ImplSet impls_of(const torch::nn::Module& model);
+// Throws with the name of a parameter of the model that is none of `known`.
+void require_known(const torch::nn::Module& model, const ImplSet& known);
 
 // Names, shapes, dtypes and trainability, a line each: equal on ranks that hold the same model.
 std::string signature(const std::vector<NamedParameter>& parameters);

@@ -9,6 +9,7 @@ MasterPage::MasterPage(ParameterPage& page, ParameterPages& pages, const MasterO
                        Buffers& buffers, Ledger& ledger)
     : page_(page),
       pages_(pages),
+      shards_(options.shard.count),
       shard_(page, options.shard, page.permanent() ? Place::kDevice : options.home,
              page.optimizer_place(), buffers, ledger),
       entry_of_(page.layout().parameters.size(), -1) {
@@ -40,8 +41,9 @@ void MasterPage::connect(Gradients& gradients, std::function<void()> on_plain_wr
   for (auto& entry : entries_) {
     const auto& name = parameter_of(entry).name;
     MasterView::Hooks hooks;
-    hooks.before_use = [this, &gradients](Access access) {
+    hooks.before_use = [this, &gradients, parameter = entry.range.parameter](Access access) {
       if (access == Access::kWrite) gradients.optimizer_steps();
+      if (!page_.holds(parameter)) page_.reclaim();
       follow_writes();
     };
     hooks.before_write = [this] { pages_.before_update(); };
@@ -61,10 +63,13 @@ void MasterPage::written(const std::function<void()>& on_plain_write) {
   on_plain_write();
   if (page_.stale()) return;
   outdate_graphs();
-  page_.mark_stale([this] {
-    forget_whole();
-    publish();
-  });
+  page_.mark_stale(
+      [this] {
+        forget_whole();
+        publish();
+      },
+      shard_.writes_home() && shards_ == 1 ? ParameterPage::Bytes::kNew
+                                           : ParameterPage::Bytes::kOld);
 }
 
 void MasterPage::set_gradient(size_t parameter, bool present) {

@@ -59,6 +59,7 @@ class MasterPage {
 
   ParameterPage& page_;
   ParameterPages& pages_;
+  int shards_;
   MasterShard shard_;
   std::vector<Entry> entries_;
   std::vector<int> entry_of_;  // by index into PageLayout::parameters; -1: no optimizer holds it

@@ -34,6 +34,8 @@ class MasterShard {
   ParameterPage& page() const { return page_; }
   const std::vector<MasterRange>& ranges() const { return ranges_; }
   at::Device device() const { return device_; }
+  // What is written into the master is in the page's home at once.
+  bool writes_home() const { return is_home_ && !rounded(); }
   // Where it begins in its page, elements.
   int64_t first() const { return first_; }
 

@@ -22,12 +22,14 @@ ParameterPage::ParameterPage(ParameterPages& owner, int id, PageLayout layout, a
   }
 }
 
-void ParameterPage::mark_stale(std::function<void()> refresh) {
+void ParameterPage::mark_stale(std::function<void()> refresh, Bytes bytes) {
   const std::lock_guard lock(stale_mutex_);
   refresh_ = std::move(refresh);
   if (stale_.exchange(true)) return;
   ++owner_.stale_;
-  if (permanent_) set_tagged(true);
+  if (!permanent_) return;
+  set_tagged(true);
+  if (bytes == Bytes::kOld) release_storages();
 }
 
 void ParameterPage::freshen() {
@@ -35,13 +37,30 @@ void ParameterPage::freshen() {
   const std::lock_guard lock(stale_mutex_);
   if (!stale()) return;
   refresh_();
-  if (permanent_) set_tagged(false);
+  if (permanent_) {
+    bind_storages(whole_.data_ptr());
+    set_tagged(false);
+  }
   stale_.store(false, std::memory_order_release);
   --owner_.stale_;
 }
 
+void ParameterPage::bind_storages(void* page) {
+  const auto element = static_cast<int64_t>(c10::elementSize(layout_.dtype));
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    storages_[i]->bind(static_cast<char*>(page) + layout_.storages[i].offset * element);
+  }
+}
+
+void ParameterPage::release_storages() {
+  for (const auto& storage : storages_) storage->release();
+}
+
+// What the user has given another storage since is left for reclaim().
 void ParameterPage::set_tagged(bool tagged) {
-  for (const auto& slice : layout_.parameters) point_at_page(slice, tagged);
+  for (const auto& slice : layout_.parameters) {
+    if (holds(slice)) point_at_page(slice, tagged);
+  }
 }
 
 void ParameterPage::point_at_page(const ParameterSlice& slice, bool tagged) {
@@ -58,17 +77,20 @@ bool ParameterPage::holds(const ParameterSlice& slice) const {
          storages_[slice.storage]->impl();
 }
 
-void ParameterPage::untag() {
-  for (const auto& slice : layout_.parameters) {
-    if (holds(slice)) point_at_page(slice, false);
-  }
-}
-
 void ParameterPage::reclaim() {
   for (size_t i = 0; i < layout_.parameters.size(); ++i) {
     const ParameterSlice& slice = layout_.parameters[i];
-    if (holds(slice)) continue;
     const at::Tensor& parameter = slice.parameter.tensor;
+    if (holds(slice)) {
+      TORCH_CHECK(parameter.sizes() == slice.sizes && parameter.strides() == slice.strides &&
+                      parameter.storage_offset() == slice.storage_offset,
+                  "LibZeRO: '", slice.parameter.name,
+                  "' was given other sizes or strides in place: ", parameter.sizes(), ", ",
+                  parameter.strides(), " instead of ", at::IntArrayRef(slice.sizes), ", ",
+                  at::IntArrayRef(slice.strides),
+                  ". Resize or transpose parameters before setup, or use a view of it in forward.");
+      continue;
+    }
     // A load writes fp32 bytes under a 16-bit tensor that keeps its dtype: twice as many bytes as it
     // can be.
     const auto dense = static_cast<size_t>(slice.numel) * parameter.element_size();

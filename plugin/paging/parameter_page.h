@@ -46,13 +46,16 @@ class ParameterPage final : public Page {
 
   // The home, and so the whole page, must be made from new master weights before the next operator
   // uses it; `refresh` does that. A page that stays whole is tagged until then, so that the next
-  // operator is seen.
-  void mark_stale(std::function<void()> refresh);
+  // operator is seen; where its bytes are old, tensors without the tag (made before, by detach() or
+  // as views) and raw pointers are refused them.
+  enum class Bytes : uint8_t { kNew, kOld };
+  void mark_stale(std::function<void()> refresh, Bytes bytes);
   bool stale() const { return stale_.load(std::memory_order_acquire); }
   // A parameter that was given another storage (set_data, set_, vector_to_parameters, a load) comes
   // back to the page with its new values. Throws with its name when they do not fit. Cheap when
-  // nothing has happened.
+  // nothing has happened. Throws too when it was given other sizes in place.
   void reclaim();
+  bool holds(size_t parameter) const { return holds(layout_.parameters[parameter]); }
   // As pin(kRead), with memory of its own where the byte budget has no room.
   void pin_beyond_budget();
 
@@ -66,12 +69,12 @@ class ParameterPage final : public Page {
   friend class Residency;
   friend class ParameterPages;
   void freshen();
-  // Points every parameter at the page. Its TensorImpl, gradient accumulator and hooks stay.
   void set_tagged(bool tagged);
+  // Points the parameter at the page. Its TensorImpl, gradient accumulator and hooks stay.
   void point_at_page(const ParameterSlice& slice, bool tagged);
   bool holds(const ParameterSlice& slice) const;
-  // For good: the parameters that are still ours stay at the page's storages as plain tensors.
-  void untag();
+  void bind_storages(void* page);
+  void release_storages();
 
   const int id_;
   PageLayout layout_;

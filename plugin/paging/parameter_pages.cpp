@@ -167,15 +167,9 @@ void ParameterPages::adopt(const std::function<void(ParameterPage&, const at::Te
     page->home_changed();
     on_shard(*page, shard);
 
-    const auto element = static_cast<int64_t>(c10::elementSize(layout.dtype));
-    for (size_t i = 0; i < page->storages_.size(); ++i) {
-      if (page->permanent()) {
-        page->storages_[i]->bind(static_cast<char*>(page->whole_.data_ptr()) +
-                                 layout.storages[i].offset * element);
-      }
-      page->layout_.storages[i].source.reset();
-    }
-    page->set_tagged(!page->permanent());
+    if (page->permanent()) page->bind_storages(page->whole_.data_ptr());
+    for (auto& storage : page->layout_.storages) storage.source.reset();
+    for (const auto& slice : layout.parameters) page->point_at_page(slice, !page->permanent());
   }
   if (residency_) residency_->begin();
 }
@@ -226,7 +220,7 @@ void ParameterPages::hand_back() {
       }
     }
     const auto element = static_cast<int64_t>(c10::elementSize(layout.dtype));
-    page->untag();
+    page->set_tagged(false);
     for (size_t i = 0; i < page->storages_.size(); ++i) {
       // The page's memory lives as long as the last of its storages.
       page->storages_[i]->detach(keeping(

@@ -157,11 +157,7 @@ void Residency::bring_in(ParameterPage& page, const Lock& lock) {
   }
   page.whole_ = whole;
   page.used_ = page.pins_ > 0;
-  const auto element = static_cast<int64_t>(c10::elementSize(page.layout().dtype));
-  auto* const data = static_cast<char*>(whole.data_ptr());
-  for (size_t i = 0; i < page.storages_.size(); ++i) {
-    page.storages_[i]->bind(data + page.layout().storages[i].offset * element);
-  }
+  page.bind_storages(whole.data_ptr());
   ledger_.add_live_parameters(page.layout().bytes());
 }
 
@@ -309,7 +305,7 @@ void Residency::carry_home(ParameterPage& page, const Lock&) {
 }
 
 void Residency::drop(ParameterPage& page, const Lock& lock) {
-  for (const auto& storage : page.storages_) storage->release();
+  page.release_storages();
   {
     // The slot's next transfer is enqueued behind this page's last user.
     const auto on_transfers = transfers_.enter();

@@ -28,7 +28,7 @@ TEST(Refusals, AnOptimizerWithoutAShardedUpdate) {
 TEST(Refusals, AModelWithoutParameters) {
   torch::nn::Sequential model{torch::nn::ReLU()};
   Strategy strategy(StrategyOptions().device("cpu"));
-  EXPECT_THAT(error_of([&] { strategy.setup(*model); }), HasSubstr("no registered parameter"));
+  EXPECT_THAT(error_of([&] { strategy.setup(*model); }), HasSubstr("0 parameters are registered"));
 }
 
 TEST(Refusals, ASecondSetupAndAStepWithoutSetup) {
