@@ -22,6 +22,11 @@ OwnerOf owners(const std::vector<torch::optim::Optimizer*>& optimizers) {
       for (const auto& parameter : group.params()) {
         const auto [found, is_new] =
             owner.try_emplace(parameter.unsafeGetTensorImpl(), static_cast<int>(i));
+        if (!is_new && found->second == static_cast<int>(i)) {
+          TORCH_WARN("LibZeRO: the optimizer holds a tensor of sizes ", parameter.sizes(),
+                     " twice (a model lists it once for each of its names). LibTorch's step() "
+                     "updates it twice, strategy.step() once: give it to the optimizer once.");
+        }
         TORCH_CHECK(found->second == static_cast<int>(i), "LibZeRO: a parameter of sizes ",
                     parameter.sizes(), " is in optimizers ", found->second, " and ", i,
                     " (counted from 0). Its master weights belong to one optimizer: take it out of "

@@ -156,9 +156,10 @@ struct Containers : LossModule {
   Containers() {
     stack =
         register_module("stack", nn::Sequential(nn::Linear(6, 6), nn::ReLU(), nn::Linear(6, 6)));
-    named = register_module("named", nn::ModuleDict());
-    named->insert("left", nn::Linear(6, 6).ptr());
-    named->insert("right", nn::Linear(6, 6).ptr());
+    using Entry = std::pair<std::string, std::shared_ptr<nn::Module>>;
+    named = register_module("named",
+                            nn::ModuleDict(std::vector<Entry>{{"left", nn::Linear(6, 6).ptr()},
+                                                              {"right", nn::Linear(6, 6).ptr()}}));
     any = nn::AnyModule(nn::Linear(6, 6));
     register_module("any", any.ptr());
     direction = register_parameter("direction", torch::randn({6, 6}));  // weight norm by hand
@@ -215,8 +216,14 @@ struct SparseEmbeddings : LossModule {
   nn::EmbeddingBag bags{nullptr};
 };
 
+// Each tensor once: parameters() lists one that has two names twice.
 std::unique_ptr<torch::optim::Optimizer> sgd(std::vector<at::Tensor> parameters) {
-  return std::make_unique<torch::optim::SGD>(std::move(parameters), 0.1);
+  std::vector<at::Tensor> once;
+  for (const auto& parameter : parameters) {
+    const auto same = [&](const at::Tensor& other) { return other.is_same(parameter); };
+    if (std::none_of(once.begin(), once.end(), same)) once.push_back(parameter);
+  }
+  return std::make_unique<torch::optim::SGD>(std::move(once), 0.1);
 }
 
 struct Kind {
