@@ -3,11 +3,16 @@ include(CMakePackageConfigHelpers)
 set(_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/LibZeRO")
 
 install(TARGETS zero EXPORT LibZeROTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-install(TARGETS zero_launch RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(TARGETS zero_launch zero_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 foreach(_folder plugin strategy trainer_integration)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/${_folder}/include/zero" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
     FILES_MATCHING PATTERN "*.h")
 endforeach()
+if(TARGET zero_testing)
+  install(TARGETS zero_testing EXPORT LibZeROTestingTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/strategy/testing/include/zero" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+  install(EXPORT LibZeROTestingTargets NAMESPACE LibZeRO:: DESTINATION "${_package_dir}")
+endif()
 install(EXPORT LibZeROTargets NAMESPACE LibZeRO:: DESTINATION "${_package_dir}")
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/LibZeROConfig.cmake.in"

@@ -84,7 +84,37 @@ class Rules {
     required_of(section, *known, *type);
   }
 
+  // Where DeepSpeed's names mean something else than LibTorch's, or a number is taken elsewhere.
+  void meanings_of_training() {
+    const auto& optimizer = flags_.values.optimizer;
+    const std::string& type = optimizer.type.peek();
+    if (const Met* const met = find("optimizer.type")) {
+      if (type == "Adam" && !optimizer.adam_w_mode.given()) {
+        notice(*met,
+               "Adam is AdamW here, as in DeepSpeed; params.adam_w_mode: false makes it Adam "
+               "with an L2 term");
+      }
+      if ((type == "AdamW" || type == "Adam") && !optimizer.weight_decay.given()) {
+        notice(*met,
+               "params.weight_decay is not given, so it is 0, as in DeepSpeed; the default "
+               "of torch::optim::AdamW is 0.01");
+      }
+    }
+    const auto& scheduler = flags_.values.scheduler;
+    const Met* const schedule = find("scheduler.type");
+    const bool warms_up =
+        scheduler.type.peek() == "WarmupLR" || scheduler.type.peek() == "WarmupDecayLR";
+    if (schedule != nullptr && warms_up && !scheduler.warmup_max_lr.given()) {
+      notice(*schedule,
+             "params.warmup_max_lr is not given, so the warm-up ends at the optimizer's "
+             "own learning rate");
+    }
+  }
+
  private:
+  void notice(const Met& met, const std::string& says) {
+    flags_.notices.push_back({met.node->where, met.path, says});
+  }
   static bool says(const Met& met, std::string_view word) {
     return equal_ignoring_case(met.node->scalar.text, word);
   }
@@ -180,6 +210,7 @@ void check_rules(const MetKeys& met, bool sections, Flags& flags) {
   rules.amp_beside_fp16();
   rules.parameters_of("optimizer");
   rules.parameters_of("scheduler");
+  rules.meanings_of_training();
   const bool any_batch =
       met.contains("train_batch_size") || met.contains("train_micro_batch_size_per_gpu");
   if (sections && !any_batch) {

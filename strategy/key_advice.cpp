@@ -86,8 +86,6 @@ std::string advice_for(const UnknownKey& unknown) {
   }
   const std::string level = right_level(unknown);
   if (!level.empty()) return reason + level;
-  const std::string children = loose_children(unknown);
-  if (!children.empty()) return reason + children;
 
   std::vector<std::string_view> names = names_in(unknown.section);
   if (unknown.flat_names) {
@@ -97,6 +95,8 @@ std::string advice_for(const UnknownKey& unknown) {
   if (const auto name = nearest(unknown.key, names)) {
     return reason + with_remark(unknown.section, *name);
   }
+  const std::string children = loose_children(unknown);
+  if (!children.empty()) return reason + children;
   const std::string elsewhere = similar_elsewhere(unknown.key);
   if (!elsewhere.empty()) return reason + elsewhere;
   return reason + known_here(std::move(names));

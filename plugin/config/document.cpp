@@ -38,9 +38,9 @@ bool is_auto(const Node& node) {
   return node.kind == Node::Kind::kScalar && equal_ignoring_case(node.scalar.text, "auto");
 }
 
-Document failed_document(std::string problem) {
+Document failed_document(std::string_view problem) {
   Document document;
-  document.problems.push_back(std::move(problem));
+  document.problems.push_back(printable(problem));
   return document;
 }
 

@@ -55,6 +55,6 @@ bool is_auto(const Node& node);
 std::string kind_text(const Node& node);
 
 // Nothing but the problem.
-Document failed_document(std::string problem);
+Document failed_document(std::string_view problem);
 
 }  // namespace zero

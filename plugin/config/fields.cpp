@@ -10,7 +10,7 @@ namespace zero {
 std::string problem_line(std::string_view where, std::string_view key, std::string_view reason) {
   std::string line(where);
   line.append(": ").append(key).append(": ").append(reason);
-  return line;
+  return printable(line);
 }
 
 namespace {

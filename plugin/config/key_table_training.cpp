@@ -11,8 +11,6 @@ using K = KeyKind;
 using V = ValueType;
 
 constexpr std::string_view kNvme = "NVMe is not supported yet, and nothing else uses it";
-constexpr std::string_view kNoRegions =
-    "checkpointed activations are not supported yet; set it to false";
 constexpr std::string_view kState = "checkpoints do not depend on this";
 
 }  // namespace

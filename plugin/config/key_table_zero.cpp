@@ -14,15 +14,15 @@ constexpr std::string_view kNvmeHomes = "homes on NVMe are not supported yet; wr
 constexpr std::string_view kPages =
     "parameters are paged by storage, whoever uses them, so this changes nothing";
 
-const std::vector<Word> kDevices = {{"cpu", "true"}, {"none", "false"}};
-const std::vector<Reason> kDevicesRefused = {{"nvme", kNvmeHomes},
-                                             {"gpu", "write none to keep it on the device"}};
-const std::vector<Word> kOn = {{"true", "true"}, {"false", "", true}};
-const std::vector<Word> kSection = {{"true", "true"}, {"false", "false"}};
-
 }  // namespace
 
 std::span<const Key> zero_keys() {
+  // Here and not above: a table may be read while static objects are still being made.
+  const std::vector<Word> kDevices = {{"cpu", "true"}, {"none", "false"}};
+  const std::vector<Reason> kDevicesRefused = {{"nvme", kNvmeHomes},
+                                               {"gpu", "write none to keep it on the device"}};
+  const std::vector<Word> kOn = {{"true", "true"}, {"false", "", true}};
+  const std::vector<Word> kSection = {{"true", "true"}, {"false", "false"}};
   static const Key kTable[] = {
       {.path = "zero_optimization",
        .kind = K::kSection,

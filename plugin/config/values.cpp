@@ -250,6 +250,24 @@ std::string print_value(UpdateKernel value, Unit) {
   return std::string(Choices<UpdateKernel>::kNames.at(static_cast<size_t>(value)));
 }
 
+std::string printable(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      out.append("\\x").append(1, kDigits[byte >> 4]).append(1, kDigits[byte & 15]);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
 std::string join_or(const std::vector<std::string_view>& words) {
   std::string text;
   for (size_t i = 0; i < words.size(); ++i) {

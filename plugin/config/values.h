@@ -60,6 +60,9 @@ std::string print_value(UpdateKernel value, Unit unit);
 template <class T>
 std::vector<std::string_view> choices();
 
+// Control characters become \n, \t or \x01, so that a message stays one line.
+std::string printable(std::string_view text);
+
 // "a", "a or b", "a, b or c".
 std::string join_or(const std::vector<std::string_view>& words);
 
