@@ -56,7 +56,7 @@ class Activations final : public SavedTensorPolicy,
   std::unique_ptr<Stash::Ticket> move(const at::Tensor& tensor, uint64_t region);
   bool movable(const at::Tensor& tensor) const;
   bool within_ratio(int64_t bytes);
-  void wait_for_device() const;
+  void wait_at_boundary();
 
   const Options options_;
   const std::shared_ptr<Stash> stash_;  // empty: nothing is moved

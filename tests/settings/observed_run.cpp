@@ -3,16 +3,20 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
 #include "engine/blocks.h"
+#include "zero/checkpoint.h"
 
 namespace zero::testing {
 namespace {
 
 constexpr int kLayers = 4;
+constexpr int kSteps = 4;
 constexpr int kMicroBatches = 24;
+constexpr int64_t kRows = 256;  // an activation is larger than activation_offload_threshold
 
 // A file of these lines; gone with the object.
 class ConfigFile {
@@ -55,7 +59,7 @@ bool takes_own_optimizer(const std::filesystem::path& file) {
 
 }  // namespace
 
-ObservedRun observed_run(const Lines& lines) {
+ObservedRun observed_run(const Lines& lines, const std::set<int64_t>& overflow_at) {
   const ConfigFile file(lines);
   Strategy strategy = Strategy::from_yaml(file.path());
   Blocks model(kLayers);
@@ -66,25 +70,28 @@ ObservedRun observed_run(const Lines& lines) {
   run.threads_started = threads() - threads_before;
   run.device = strategy.device();
   run.weight_type = model->parameters()[0].scalar_type();
-  torch::manual_seed(3 + strategy.rank());
+  torch::manual_seed(3);
   std::vector<at::Tensor> batches;
   for (int i = 0; i < kMicroBatches; ++i) {
-    batches.push_back(torch::rand({4, 512}).to(run.device, run.weight_type));
+    batches.push_back(torch::rand({kRows, 512}).to(run.device, run.weight_type));
   }
-  Trainer trainer(TrainerOptions::from_yaml(file.path()).steps(2).progress(false));
+  const at::Tensor small = torch::ones({kRows, 1}, batches.front().options());
+  const auto loss = [&](at::Tensor x) {
+    for (auto& block : model->blocks) {
+      x = checkpoint([&block](const at::Tensor& h,
+                              const at::Tensor& scale) { return torch::tanh(block(h)) * scale; },
+                     x, small);
+    }
+    const at::Tensor mean = x.to(at::kFloat).square().mean();
+    return overflow_at.contains(run.micro_batches++) ? mean * INFINITY : mean;
+  };
+  Trainer trainer(TrainerOptions::from_yaml(file.path()).steps(kSteps).progress(false));
   trainer.on_step_end([&](const StepReport& report) { run.step = report; });
-  run.summary = trainer.fit(strategy, batches, [&](const at::Tensor& batch) {
-    ++run.micro_batches;
-    return model->loss(batch);
-  });
+  run.summary = trainer.fit(strategy, batches, loss);
   run.memory = strategy.memory_report();
+  run.activations = strategy.activation_report();
   run.config = strategy.engine_config();
   run.takes_own_optimizer = takes_own_optimizer(file.path());
-  const GatheredParameters whole(strategy);
-  for (const auto& weight : model->parameters()) {
-    run.weights.push_back(weight.detach().to(at::kCPU, at::kFloat, /*non_blocking=*/false,
-                                             /*copy=*/true));
-  }
   return run;
 }
 
