@@ -101,8 +101,13 @@ void Scheduler::load(torch::serialize::InputArchive& archive) {
               own_rates.size(), " parameter groups, the optimizer has ", own_rates_.size(),
               "; build the optimizer as it was when the state was saved.");
   own_rates_ = std::move(own_rates);
-  step_count_ = static_cast<unsigned>(steps.toInt());
-  apply(static_cast<int64_t>(step_count_) - 1);
+  go_to(steps.toInt());
+}
+
+void Scheduler::go_to(int64_t steps) {
+  TORCH_CHECK(steps >= 0, "zero::", name(), ": ", steps, " steps; it must be at least 0.");
+  step_count_ = static_cast<unsigned>(steps);
+  apply(steps - 1);
 }
 
 torch::serialize::OutputArchive& operator<<(torch::serialize::OutputArchive& archive,

@@ -12,6 +12,7 @@
 #include "strategy/config_file.h"
 #include "strategy/forwarded.h"
 #include "strategy/presets.h"
+#include "strategy/training_objects.h"
 
 namespace zero {
 namespace {
@@ -77,6 +78,7 @@ Strategy& Strategy::operator=(Strategy&& other) noexcept {
     end();
     config_ = std::move(other.config_);
     notices_ = std::move(other.notices_);
+    sections_checked_ = other.sections_checked_;
     engine_ = std::move(other.engine_);
   }
   return *this;
@@ -152,8 +154,40 @@ at::Tensor Strategy::to_compute(const at::Tensor& tensor) const {
   return engine().to_compute(tensor);
 }
 double Strategy::loss_scale() const { return engine().loss_scale(); }
-StepReport Strategy::step() { return engine().step(); }
-StepReport Strategy::step(torch::optim::Optimizer& optimizer) { return engine().step(&optimizer); }
+StepReport Strategy::step() { return checked(engine().step()); }
+StepReport Strategy::step(torch::optim::Optimizer& optimizer) {
+  return checked(engine().step(&optimizer));
+}
+
+StepReport Strategy::checked(StepReport report) {
+  if (!sections_checked_) {
+    sections_checked_ = true;
+    check_sections_used();
+  }
+  return report;
+}
+
+void Strategy::check_sections_used() const {
+  std::string text;
+  for (const std::string& sentence : unread_settings(config_->optimizer)) {
+    text.append("\n  ").append(sentence);
+  }
+  for (const std::string& sentence : unread_settings(config_->scheduler)) {
+    text.append("\n  ").append(sentence);
+  }
+  TORCH_CHECK(text.empty(), "LibZeRO: the first step is done, but nothing was built from:", text,
+              "\nBuild them with make_optimizer() and make_scheduler(), or remove the sections.");
+}
+
+std::unique_ptr<torch::optim::Optimizer> Strategy::make_optimizer(
+    std::vector<at::Tensor> parameters) const {
+  return zero::make_optimizer(config().optimizer, std::move(parameters));
+}
+
+std::unique_ptr<Scheduler> Strategy::make_scheduler(torch::optim::Optimizer& optimizer) const {
+  return zero::make_scheduler(config().scheduler, optimizer);
+}
+
 double Strategy::clip_grad_norm_(double max_norm, double norm_type) {
   return engine().clip_grad_norm_(max_norm, norm_type);
 }

@@ -3,6 +3,8 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <sstream>
+
 namespace zero::testing {
 namespace {
 
@@ -16,11 +18,19 @@ auto booked_as(MemoryClass memory_class) {
   return [memory_class](const ObservedRun& run) { return booked(run, memory_class); };
 }
 
-std::string permanent_bytes(const ObservedRun& run) {
-  return std::to_string(run.memory.permanent_parameter_bytes);
+auto pinned_as(MemoryClass memory_class) {
+  return [memory_class](const ObservedRun& run) {
+    return std::to_string(run.memory.booked[static_cast<size_t>(memory_class)].pinned);
+  };
 }
 
-std::string gathers(const ObservedRun& run) {
+std::string moved(const ObservedRun& run) {
+  return run.activations.bytes_moved > 0 ? "moved" : "not moved";
+}
+
+std::string loss_scale(const ObservedRun& run) { return std::to_string(run.step.loss_scale); }
+
+std::string weight_gathers(const ObservedRun& run) {
   return std::to_string(run.memory.traffic.weight_gathers);
 }
 
@@ -28,20 +38,17 @@ std::string reduced_bytes(const ObservedRun& run) {
   return std::to_string(run.memory.traffic.reduced_bytes);
 }
 
-auto pinned_as(MemoryClass memory_class) {
-  return [memory_class](const ObservedRun& run) {
-    return std::to_string(run.memory.booked[static_cast<size_t>(memory_class)].pinned);
-  };
+std::string exact_norm(const ObservedRun& run) {
+  std::ostringstream text;
+  text << std::hexfloat << run.step.gradient_norm;
+  return text.str();
 }
 
-// A fingerprint of all their bits.
-std::string weights(const ObservedRun& run) {
-  int64_t sum = 0;
-  for (const at::Tensor& weight : run.weights)
-    sum += weight.view(at::kInt).sum(at::kLong).item<int64_t>();
-  return std::to_string(sum);
+std::string permanent_bytes(const ObservedRun& run) {
+  return std::to_string(run.memory.permanent_parameter_bytes);
 }
 
+const Lines kOffloaded = {"stage: 3", "offload_parameters: true", "offload_optimizer: true"};
 const Lines kSmallPages = {"stage: 3", "offload_parameters: true", "page_bytes: 1MiB"};
 const Lines kPaged = {"stage: 3", "offload_parameters: true", "page_bytes: 1MiB",
                       "parameter_budget: 3MiB"};
@@ -91,21 +98,9 @@ const std::vector<Observation>& observations() {
        .expected = "scaled"},
       {.field = "gradient_accumulation_steps",
        .value = "3",
-       .observable = "micro-batches that two steps took",
+       .observable = "micro-batches that four steps took",
        .of = [](const ObservedRun& run) { return std::to_string(run.micro_batches); },
-       .expected = "6"},
-      {.field = "train_batch_size",
-       .value = "6",
-       .observable = "micro-batches that two steps took",
-       .of = [](const ObservedRun& run) { return std::to_string(run.micro_batches); },
-       .with = {"train_micro_batch_size_per_gpu: 2"},
-       .expected = "6"},
-      {.field = "train_micro_batch_size_per_gpu",
-       .value = "2",
-       .observable = "micro-batches that two steps took",
-       .of = [](const ObservedRun& run) { return std::to_string(run.micro_batches); },
-       .with = {"train_batch_size: 6"},
-       .expected = "6"},
+       .expected = "12"},
       {.field = "page_bytes",
        .value = "1MiB",
        .observable = "how often a page came in",
@@ -172,91 +167,135 @@ const std::vector<Observation>& observations() {
       device_row(),
       {.field = "cpu_checkpointing",
        .value = "true",
-       .observable = "where activations are",
-       .of = booked_as(MemoryClass::kActivations),
-       .regions = true},
+       .observable = "whether activations were moved",
+       .of = moved,
+       .expected = "moved"},
       {.field = "partition_activations",
-       .value = "true\nmodel_parallel_size: 2",
-       .observable = "bytes of activations that this rank keeps",
-       .of = booked_as(MemoryClass::kActivations),
+       .value = "true",
+       .observable = "whether activations were moved",
+       .of = moved,
+       .also = {"model_parallel_size: 2"},
        .ranks = 2,
-       .regions = true},
+       .expected = "moved"},
       {.field = "model_parallel_size",
        .value = "2",
-       .observable = "bytes of activations that this rank keeps",
-       .of = booked_as(MemoryClass::kActivations),
+       .observable = "whether activations were moved",
+       .of = moved,
        .with = {"partition_activations: true"},
        .ranks = 2,
-       .regions = true},
+       .expected = "moved"},
       {.field = "contiguous_memory_optimization",
-       .value = "true\nnumber_checkpoints: 9",
-       .observable = "bytes for activations in host memory",
-       .of = booked_as(MemoryClass::kActivations),
+       .value = "true",
+       .observable = "allocations for what is moved",
+       .of = [](const ObservedRun& run) { return std::to_string(run.activations.blocks_mapped); },
        .with = {"cpu_checkpointing: true"},
-       .regions = true},
+       .also = {"number_checkpoints: 4"},
+       .expected = "1"},
       {.field = "number_checkpoints",
-       .value = "9\ncontiguous_memory_optimization: true",
-       .observable = "bytes for activations in host memory",
+       .value = "8",
+       .observable = "bytes of the buffer",
        .of = booked_as(MemoryClass::kActivations),
-       .with = {"cpu_checkpointing: true"},
-       .regions = true},
+       .with = {"cpu_checkpointing: true", "contiguous_memory_optimization: true"},
+       .base = "4"},
       {.field = "synchronize_checkpoint_boundary",
        .value = "true",
-       .observable = "how often a region's ends waited for the device",
+       .observable = "waits at the boundaries of regions",
        .of = [](const ObservedRun& run) { return std::to_string(run.activations.boundary_waits); },
-       .regions = true},
+       .expected = "64"},
       {.field = "profile_activations",
        .value = "true",
-       .observable = "whether regions have times",
-       .of =
-           [](const ObservedRun& run) {
-             const auto& regions = run.activations.by_name;
-             return !regions.empty() && regions[0].seconds > 0 ? "times" : "none";
-           },
-       .regions = true,
-       .expected = "times"},
+       .observable = "whether regions were timed",
+       .of = [](const ObservedRun& run) -> std::string {
+         const auto& regions = run.activations.by_name;
+         return !regions.empty() && regions.front().seconds > 0 ? "timed" : "not timed";
+       },
+       .expected = "timed"},
       {.field = "activation_offload_ratio",
        .value = "0.5",
-       .observable = "tensors that were moved",
-       .of = [](const ObservedRun& run) { return std::to_string(run.activations.tensors_moved); },
-       .with = {"cpu_checkpointing: true"},
-       .regions = true},
+       .observable = "bytes of activations that were moved",
+       .of = [](const ObservedRun& run) { return std::to_string(run.activations.bytes_moved); },
+       .with = {"cpu_checkpointing: true"}},
       {.field = "activation_offload_threshold",
-       .value = "1KiB",
-       .observable = "tensors that were moved",
-       .of = [](const ObservedRun& run) { return std::to_string(run.activations.tensors_moved); },
-       .with = {"cpu_checkpointing: true"},
-       .regions = true},
+       .value = "512",
+       .observable = "tensors that stayed",
+       .of = [](const ObservedRun& run) { return std::to_string(run.activations.tensors_kept); },
+       .with = {"cpu_checkpointing: true"}},
+      {.field = "loss_scale",
+       .value = "8",
+       .observable = "the loss scale",
+       .of = loss_scale,
+       .with = {"precision: fp16"},
+       .expected = "8.000000"},
+      {.field = "initial_scale_power",
+       .value = "3",
+       .observable = "the loss scale",
+       .of = loss_scale,
+       .with = {"precision: fp16"},
+       .expected = "8.000000"},
+      {.field = "loss_scale_window",
+       .value = "2",
+       .observable = "the loss scale",
+       .of = loss_scale,
+       .with = {"precision: fp16", "initial_scale_power: 3"}},
+      {.field = "hysteresis",
+       .value = "1",
+       .observable = "the loss scale after one overflow",
+       .of = loss_scale,
+       .with = {"precision: fp16", "initial_scale_power: 3"},
+       .overflow_at = {1},
+       .expected = "4.000000"},
+      {.field = "consecutive_hysteresis",
+       .value = "true",
+       .observable = "the loss scale after two overflows apart",
+       .of = loss_scale,
+       .with = {"precision: fp16", "initial_scale_power: 3"},
+       .overflow_at = {0, 2},
+       .expected = "8.000000"},
+      {.field = "min_loss_scale",
+       .value = "8",
+       .observable = "the loss scale after an overflow",
+       .of = loss_scale,
+       .with = {"precision: fp16", "initial_scale_power: 3", "hysteresis: 1"},
+       .overflow_at = {1},
+       .expected = "8.000000"},
+      {.field = "max_consecutive_overflows",
+       .value = "2",
+       .overflow_at = {1, 2},
+       .error = "max_consecutive_overflows"},
+      {.field = "nonfinite_gradients",
+       .value = "apply",
+       .observable = "skipped steps",
+       .of = [](const ObservedRun& run) { return std::to_string(run.step.skipped); },
+       .overflow_at = {1},
+       .expected = "0"},
+      {.field = "train_batch_size",
+       .value = "8",
+       .observable = "micro-batches that four steps took",
+       .of = [](const ObservedRun& run) { return std::to_string(run.micro_batches); },
+       .with = {"train_micro_batch_size_per_gpu: 2"},
+       .expected = "16"},
+      {.field = "train_micro_batch_size_per_gpu",
+       .value = "2",
+       .observable = "micro-batches that four steps took",
+       .of = [](const ObservedRun& run) { return std::to_string(run.micro_batches); },
+       .with = {"train_batch_size: 8"},
+       .expected = "16"},
       {.field = "reduce_bucket_size",
        .value = "1000",
-       .observable = "collectives that reduced gradients",
+       .observable = "collectives that summed gradients",
        .of = [](const ObservedRun& run) { return std::to_string(run.memory.traffic.reductions); },
        .with = {"stage: 2"},
        .ranks = 2},
       {.field = "allgather_bucket_size",
        .value = "1000",
-       .observable = "collectives that gathered updated weights",
-       .of = gathers,
+       .observable = "collectives that brought updated weights",
+       .of = weight_gathers,
        .with = {"stage: 2"},
        .ranks = 2},
-      {.field = "allgather_partitions",
-       .value = "false",
-       .observable = "collectives that gathered updated weights",
-       .of = gathers,
-       .with = {"stage: 2"},
-       .ranks = 2},
-      {.field = "reduce_scatter",
-       .value = "false",
-       .observable = "bytes received to reduce gradients",
-       .of = reduced_bytes,
-       .with = {"stage: 2"},
-       .ranks = 2},
-      {.field = "communication_data_type",
-       .value = "bf16",
-       .observable = "bytes received to reduce gradients",
-       .of = reduced_bytes,
-       .with = {"stage: 2"},
-       .ranks = 2},
+      {.field = "sub_group_size",
+       .value = "1000",
+       .observable = "calls of the update",
+       .of = [](const ObservedRun& run) { return std::to_string(run.step.update_calls); }},
       {.field = "overlap_comm",
        .value = "false",
        .observable = "pages reduced on a stream of their own",
@@ -267,54 +306,62 @@ const std::vector<Observation>& observations() {
        .with = {"stage: 2"},
        .ranks = 2,
        .expected = "0"},
+      {.field = "reduce_scatter",
+       .value = "false",
+       .observable = "bytes of gradients that came in",
+       .of = reduced_bytes,
+       .with = {"stage: 2"},
+       .ranks = 2},
+      {.field = "allgather_partitions",
+       .value = "false",
+       .observable = "collectives that brought updated weights",
+       .of = weight_gathers,
+       .with = {"stage: 2"},
+       .ranks = 2},
+      {.field = "communication_data_type",
+       .value = "bf16",
+       .observable = "bytes of gradients that came in",
+       .of = reduced_bytes,
+       .with = {"stage: 2"},
+       .ranks = 2},
+      {.field = "gradient_accumulation_dtype",
+       .value = "bf16",
+       .error = "gradient_accumulation_dtype"},
       {.field = "prescale_gradients",
        .value = "true",
-       .observable = "rounding of the gradients",
-       .of = weights,
-       .with = {"stage: 2"},
+       .observable = "the last bits of the gradients' norm",
+       .of = exact_norm,
        .ranks = 3},
       {.field = "gradient_predivide_factor",
        .value = "3",
-       .observable = "rounding of the gradients",
-       .of = weights,
-       .with = {"stage: 2"},
+       .observable = "the last bits of the gradients' norm",
+       .of = exact_norm,
        .ranks = 2},
-      {.field = "sub_group_size",
-       .value = "1000",
-       .observable = "calls of the update",
-       .of = [](const ObservedRun& run) { return std::to_string(run.step.update_calls); },
-       .with = {"stage: 2"}},
-      {.field = "wall_clock_breakdown",
-       .value = "true",
-       .observable = "whether the phases of a step were timed",
-       .of =
-           [](const ObservedRun& run) {
-             return run.step.times.backward > 0 ? "timed" : "not timed";
-           },
-       .with = {"stage: 2"},
-       .expected = "timed"},
       {.field = "offload_parameters_pin_memory",
        .value = "false",
-       .observable = "page-locked bytes of the parameters' homes",
+       .observable = "page-locked bytes of parameters' homes",
        .of = pinned_as(MemoryClass::kParameterHome),
-       .with = {"stage: 3", "offload_parameters: true", "offload_optimizer: true"},
+       .with = kOffloaded,
        .expected = "0"},
       {.field = "offload_optimizer_pin_memory",
        .value = "false",
-       .observable = "page-locked bytes of the moments",
+       .observable = "page-locked bytes of moments",
        .of = pinned_as(MemoryClass::kMoments),
-       .with = {"stage: 3", "offload_parameters: true", "offload_optimizer: true"},
+       .with = kOffloaded,
        .expected = "0"},
       {.field = "offload_optimizer_ratio",
        .value = "0.5",
        .observable = "where the moments are",
        .of = booked_as(MemoryClass::kMoments),
-       .with = {"stage: 3", "page_bytes: 1MiB", "offload_parameters: true",
-                "offload_optimizer: true"}},
-      {.field = "gradient_accumulation_dtype",
-       .value = "bf16",
-       .with = {"stage: 2"},
-       .error = "gradient_accumulation_dtype"},
+       .with = {"stage: 3", "offload_parameters: true", "offload_optimizer: true",
+                "page_bytes: 1MiB"}},
+      {.field = "wall_clock_breakdown",
+       .value = "true",
+       .observable = "whether the phases were timed",
+       .of = [](const ObservedRun& run) -> std::string {
+         return run.step.times.backward > 0 ? "timed" : "not timed";
+       },
+       .expected = "timed"},
   };
   return all;
 }

@@ -18,9 +18,11 @@ struct Observation {
   std::string_view observable = {};  // in words
   // Its text with the default and with `value` must differ.
   std::function<std::string(const ObservedRun&)> of = {};
-  Lines with = {};  // what the field needs, in both runs
+  Lines with = {};        // what the field needs, in both runs
+  Lines also = {};        // what else the run with it needs, where the other run has no use for it
+  std::string base = {};  // the other run's value, where the default cannot be left there
+  std::set<int64_t> overflow_at = {};  // in both runs, see observed_run()
   int ranks = 1;
-  bool regions = false;       // the layers are checkpointed regions
   std::string expected = {};  // with `value`; empty: anything but that of the default
   std::string error = {};     // what the run with `value` must end with, instead of an observable
 };

@@ -4,9 +4,11 @@
 
 #include <torch/torch.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
+#include "zero/activation_report.h"
 #include "zero/strategy.h"
 #include "zero/trainer.h"
 
@@ -20,8 +22,7 @@ struct ObservedRun {
   MemoryReport memory;  // after the last step
   ActivationReport activations;
   TrainSummary summary;
-  StepReport step;                  // the last
-  std::vector<at::Tensor> weights;  // of the model, whole, after the last step
+  StepReport step;  // the last
   int64_t micro_batches = 0;
   int threads_started = 0;           // by setup
   bool takes_own_optimizer = false;  // one of a class that LibZeRO does not know
@@ -29,9 +30,9 @@ struct ObservedRun {
   at::ScalarType weight_type = at::kFloat;
 };
 
-// Two optimizer steps of zero::Trainer on a stack of four layers of 1 MiB, on the ranks that run
-// it; `lines` as a file. With `regions` each layer is a checkpointed region, its arguments are of
-// 256 KiB and 2 KiB, and all ranks have the same batches.
-ObservedRun observed_run(const Lines& lines, bool regions);
+// Four optimizer steps of zero::Trainer on a stack of four layers of 1 MiB, each a checkpointed
+// region, on the ranks that run it; `lines` as a file. The losses of the micro-batches in
+// `overflow_at`, counted from 0, are infinite.
+ObservedRun observed_run(const Lines& lines, const std::set<int64_t>& overflow_at = {});
 
 }  // namespace zero::testing

@@ -44,6 +44,7 @@ std::string the_line(const Observation& row) { return std::string(row.field) + "
 
 Lines lines_with(const Observation& row) {
   Lines lines = shared_lines(row);
+  lines.insert(lines.end(), row.also.begin(), row.also.end());
   lines.push_back(the_line(row));
   return lines;
 }
@@ -51,10 +52,13 @@ Lines lines_with(const Observation& row) {
 // Both runs of a row, on the ranks that this process belongs to.
 void check(const Observation& row) {
   const auto& field = *find_field<EngineConfig>(row.field);
-  const ObservedRun without = observed_run(shared_lines(row), row.regions);
-  const ObservedRun with = observed_run(lines_with(row), row.regions);
+  Lines lines_without = shared_lines(row);
+  if (!row.base.empty()) lines_without.push_back(std::string(row.field) + ": " + row.base);
+  const ObservedRun without = observed_run(lines_without, row.overflow_at);
+  const ObservedRun with = observed_run(lines_with(row), row.overflow_at);
 
-  EXPECT_FALSE(given(field, without.config)) << "the run without the field must not give it";
+  EXPECT_EQ(given(field, without.config), !row.base.empty())
+      << "the run without the field must not give it";
   ASSERT_TRUE(given(field, with.config));
   EXPECT_NE(value_text(field, with.config), value_text(field, EngineConfig()))
       << "the row's value is the default";
@@ -69,7 +73,7 @@ void check(const Observation& row) {
 }
 
 void check_refused(const Observation& row) {
-  EXPECT_THAT(error_of([&] { observed_run(lines_with(row), row.regions); }),
+  EXPECT_THAT(error_of([&] { observed_run(lines_with(row), row.overflow_at); }),
               ::testing::HasSubstr(row.error))
       << "a setting that acts now needs an observable in its row";
 }

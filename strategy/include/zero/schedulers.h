@@ -35,6 +35,8 @@ class Scheduler : public torch::optim::LRScheduler {
   std::vector<double> rates() const { return get_current_lrs(); }
   // How often step() was called.
   int64_t steps() const { return step_count_; }
+  // To where `steps` calls of step() lead from the beginning.
+  void go_to(int64_t steps);
 
   void save(torch::serialize::OutputArchive& archive) const;
   void load(torch::serialize::InputArchive& archive);

@@ -45,6 +45,7 @@ class Optimizer;
 namespace zero {
 
 class Engine;
+class Scheduler;
 
 class Strategy {
  public:
@@ -77,6 +78,13 @@ class Strategy {
   std::string forwarded() const;
   // The same as a JSON list of objects.
   std::string forwarded_json() const;
+
+  // What the `optimizer` section describes, over these parameters. A section that was given and
+  // from which nothing was built ends the first step() with an error.
+  std::unique_ptr<torch::optim::Optimizer> make_optimizer(std::vector<at::Tensor> parameters) const;
+  // What the `scheduler` section describes (zero/schedulers.h). Step it once an optimizer step, or give it to
+  // Trainer::schedule_with().
+  std::unique_ptr<Scheduler> make_scheduler(torch::optim::Optimizer& optimizer) const;
 
   // Joins the process group named by the environment, moves parameters and buffers to device(),
   // casts floating-point parameters to the compute precision, makes all ranks start from rank 0's
@@ -157,8 +165,11 @@ class Strategy {
   void complete(const std::vector<torch::nn::Module*>& models);
   Engine& engine() const;
   void end() noexcept;
+  StepReport checked(StepReport report);
+  void check_sections_used() const;
   std::unique_ptr<RunConfig> config_;  // rooms of the engine refer to it
   std::vector<std::string> notices_;
+  bool sections_checked_ = false;
   std::unique_ptr<Engine> engine_;
 };
 
