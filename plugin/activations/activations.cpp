@@ -171,12 +171,12 @@ void Activations::run_begins(const std::string& region, bool again) {
     ++(again ? report.runs_again : report.runs);
     if (!again) ++report_.regions;
   }
-  wait_at_boundary();
+  if (options_.synchronize || options_.profile) wait_for_device();
 }
 
 void Activations::run_ends(const std::string& region, bool again,
                            std::chrono::steady_clock::time_point begun) {
-  wait_at_boundary();
+  if (options_.synchronize || options_.profile) wait_for_device();
   if (!options_.profile) return;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
   const std::lock_guard lock(mutex_);

@@ -28,8 +28,6 @@ struct ActivationReport {
   int64_t largest_kept = 0;    // bytes of the largest of them
   int64_t boundary_waits = 0;  // of the host for the device, at ends of regions
   int64_t blocks_mapped = 0;   // how often memory was allocated for what is moved
-  int64_t boundary_waits = 0;  // of the host at a region's begin or end; on the CPU there is
-                               // nothing to wait for, they are counted as asked for
   std::vector<RegionReport> by_name;  // in order of their first run
   std::string table() const;
 };
