@@ -129,7 +129,8 @@ std::vector<NamedParameter> inventory(const std::vector<torch::nn::Module*>& mod
     }
   }
   size_t modules = 0, held = 0;
-  for (const auto* model : models) modules += model->modules().size();
+  // Without itself: a model on the stack cannot be listed.
+  for (const auto* model : models) modules += 1 + model->modules(/*include_self=*/false).size();
   for (const auto* optimizer : optimizers) {
     for (const auto& group : optimizer->param_groups()) held += group.params().size();
   }

