@@ -176,6 +176,7 @@ MasterShard::Geometry MasterShard::geometry(const MasterRange& range) const {
 
 at::Tensor MasterShard::moment_of(const MasterRange& range, size_t moment) const {
   const at::Tensor own = part(this->moment(moment), range);
+  if (range.length == 0) return own.clone();  // CUDA knows no device of a null pointer
   const Geometry geometry = this->geometry(range);
   return at::from_blob(
       own.data_ptr(), geometry.sizes, geometry.strides, [own](void*) {}, own.options());
