@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/optimizer/master_shard.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/where.h>
 
@@ -57,6 +58,7 @@ MasterShard::MasterShard(ParameterPage& page, ShardPlace shard, Place home, Plac
       is_home_(home == place),
       device_(buffers.device_of(place)),
       ranges_(ranges_in(page.layout(), shard)),
+      nothing_(at::empty({0}, at::TensorOptions().dtype(at::kFloat).device(device_))),
       published_(buffers.device()) {
   const auto dtype = page.layout().dtype;
   TORCH_CHECK(dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf,
@@ -175,8 +177,8 @@ MasterShard::Geometry MasterShard::geometry(const MasterRange& range) const {
 }
 
 at::Tensor MasterShard::moment_of(const MasterRange& range, size_t moment) const {
+  if (range.length == 0) return nothing_;
   const at::Tensor own = part(this->moment(moment), range);
-  if (range.length == 0) return own.clone();  // CUDA knows no device of a null pointer
   const Geometry geometry = this->geometry(range);
   return at::from_blob(
       own.data_ptr(), geometry.sizes, geometry.strides, [own](void*) {}, own.options());
@@ -185,8 +187,8 @@ at::Tensor MasterShard::moment_of(const MasterRange& range, size_t moment) const
 bool MasterShard::is_moment_of(const at::Tensor& tensor, const MasterRange& range,
                                size_t moment) const {
   if (tensor.numel() != range.length || tensor.device() != device_) return false;
-  return range.length == 0 ||
-         tensor.const_data_ptr() == this->moment(moment).const_data_ptr<float>() + range.begin;
+  if (range.length == 0) return tensor.is_same(nothing_);
+  return tensor.const_data_ptr() == this->moment(moment).const_data_ptr<float>() + range.begin;
 }
 
 kernels::Buffers MasterShard::kernel_buffers(const at::Tensor& gradient) const {

@@ -70,7 +70,8 @@ class MasterShard {
   // One parameter's part of a moment, as the optimizer sees the parameter. Its storage is that part
   // alone, because LibTorch saves a tensor with all of its storage.
   at::Tensor moment_of(const MasterRange& range, size_t moment) const;
-  // Whether `tensor` is that part.
+  // Whether `tensor` is that part. The same on all ranks, also where the part is empty: ranks decide
+  // by it whether they meet.
   bool is_moment_of(const at::Tensor& tensor, const MasterRange& range, size_t moment) const;
 
   // How the optimizer sees this parameter: in its own sizes and strides where this rank has all of
@@ -108,6 +109,7 @@ class MasterShard {
   Buffer low_;               // int16 [shard]
   Moments<Buffer> moments_;  // fp32 [shard]
   Buffer scale_;             // one float on the device
+  at::Tensor nothing_;       // every empty part of a moment
   at::Tensor noted_;         // sum over the bits of the home, int64, on the device
   Event published_;
 };
