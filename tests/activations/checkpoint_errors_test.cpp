@@ -17,7 +17,7 @@ at::Tensor input() { return random_input().requires_grad_(); }
 
 template <class Function>
 std::string backward_error(const Function& function, const CheckpointOptions& options = named()) {
-  return error_from([&] { checkpoint(options, function, input()).sum().backward(); });
+  return error_of([&] { checkpoint(options, function, input()).sum().backward(); });
 }
 
 TEST(CheckpointErrors, AnotherNumberOfSavedTensors) {
@@ -64,7 +64,7 @@ TEST(CheckpointErrors, AnArgumentChangedInside) {
     x.add_(1);
     return y;
   };
-  EXPECT_THAT(error_from([&] { checkpoint(named(), function, input() * 2); }),
+  EXPECT_THAT(error_of([&] { checkpoint(named(), function, input() * 2); }),
               AllOf(HasSubstr("'block 7'"), HasSubstr("changed in place by the region itself")));
 }
 
@@ -73,7 +73,7 @@ TEST(CheckpointErrors, AnArgumentChangedBeforeBackward) {
   const at::Tensor y = checkpoint(
       named(), [](at::Tensor h) { return h.tanh(); }, x);
   x.add_(1);
-  EXPECT_THAT(error_from([&] { y.sum().backward(); }),
+  EXPECT_THAT(error_of([&] { y.sum().backward(); }),
               AllOf(HasSubstr("'block 7'"), HasSubstr("between forward and backward")));
 }
 
@@ -85,7 +85,7 @@ TEST(CheckpointErrors, AParameterChangedBeforeBackward) {
     const at::NoGradGuard no_grad;
     layer->weight.add_(1);
   }
-  EXPECT_THAT(error_from([&] { y.sum().backward(); }),
+  EXPECT_THAT(error_of([&] { y.sum().backward(); }),
               AllOf(HasSubstr("'block 7'"), HasSubstr("parameter that it uses was changed")));
 }
 
@@ -95,7 +95,7 @@ TEST(CheckpointErrors, NoTensorReturned) {
   const auto undefined = [](const at::Tensor&) { return at::Tensor(); };
   const auto none = [](const at::Tensor&) { return std::optional<at::Tensor>(); };
   const auto expect = [](const auto& function) {
-    EXPECT_THAT(error_from([&] { checkpoint(named(), function, input()); }),
+    EXPECT_THAT(error_of([&] { checkpoint(named(), function, input()); }),
                 HasSubstr("'block 7' returned no tensor"));
   };
   expect(nothing);

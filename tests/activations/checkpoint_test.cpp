@@ -186,7 +186,7 @@ TEST(Checkpoint, AGraphWithoutRetentionIsGoneAfterBackward) {
   const at::Tensor x = random_input().requires_grad_();
   const at::Tensor y = checkpoint([](at::Tensor h) { return torch::tanh(h); }, x);
   y.sum().backward();
-  EXPECT_THAT(error_from([&] { y.sum().backward(); }), ::testing::HasSubstr("second time"));
+  EXPECT_THAT(error_of([&] { y.sum().backward(); }), ::testing::HasSubstr("second time"));
 }
 
 TEST(Checkpoint, DoubleBackwardIsThePlainOne) {
@@ -313,10 +313,10 @@ TEST(Checkpoint, AnExceptionInEitherRunLeavesTheRegionUsable) {
     return torch::tanh(h).exp();
   };
   const at::Tensor x = random_input().requires_grad_();
-  EXPECT_EQ(error_from([&] { checkpoint(sometimes, x); }), "not now");
+  EXPECT_EQ(error_of([&] { checkpoint(sometimes, x); }), "not now");
   throws_at = 3;
   const at::Tensor y = checkpoint(sometimes, x);
-  EXPECT_THAT(error_from([&] { y.sum().backward({}, /*retain_graph=*/true); }),
+  EXPECT_THAT(error_of([&] { y.sum().backward({}, /*retain_graph=*/true); }),
               ::testing::HasSubstr("not now"));
   y.sum().backward();
   EXPECT_TRUE(at::allclose(x.grad(), (torch::tanh(x).exp() * (1 - torch::tanh(x).square()))));

@@ -214,7 +214,7 @@ TEST(CheckpointTypes, ASequenceIsCutIntoSegments) {
     EXPECT_EQ(difference(got, expected), "") << segments;
   }
   for (const int64_t segments : {0, 6}) {
-    EXPECT_THAT(error_from([&] { checkpoint_sequential(modules, segments, x); }),
+    EXPECT_THAT(error_of([&] { checkpoint_sequential(modules, segments, x); }),
                 ::testing::HasSubstr("Ask for 1 to 5"));
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/device.h"
+#include "support/error_of.h"
 
 namespace zero::testing {
 
@@ -69,16 +70,6 @@ inline std::string difference(const std::vector<at::Tensor>& a, const std::vecto
   for (size_t i = 0; i < a.size(); ++i) {
     const bool same = a[i].defined() ? b[i].defined() && at::equal(a[i], b[i]) : !b[i].defined();
     if (!same) return "tensor " + std::to_string(i) + " differs";
-  }
-  return "";
-}
-
-template <class Call>
-std::string error_from(const Call& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
   }
   return "";
 }

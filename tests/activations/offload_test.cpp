@@ -236,13 +236,13 @@ TEST(ActivationOffload, ASavedTensorChangedInPlaceIsRefused) {
   const at::Tensor h = x * 2;
   const at::Tensor y = h.tanh() + h.square();
   h.add_(1);
-  EXPECT_THAT(error_from([&] { y.sum().backward(); }), HasSubstr("changed in place"));
+  EXPECT_THAT(error_of([&] { y.sum().backward(); }), HasSubstr("changed in place"));
 }
 
 TEST(ActivationFlags, WithoutEffectTheyEndTheFirstStep) {
   const auto first_step = [](StrategyOptions options, Regions regions) {
     Session session(std::move(options), 1);
-    return error_from([&] { session.step(kRows, regions); });
+    return error_of([&] { session.step(kRows, regions); });
   };
   EXPECT_THAT(first_step(moving(0).activation_offload_threshold("1GiB"), Regions::kNone),
               AllOf(HasSubstr("cpu_checkpointing = true (code)"), HasSubstr("no zero::checkpoint"),
@@ -262,7 +262,7 @@ TEST(ActivationFlags, WithoutEffectTheyEndTheFirstStep) {
 
 TEST(ActivationFlags, OneStrategyAtATimeHasThem) {
   Session first(moving(0), 1);
-  EXPECT_THAT(error_from([] { Session second(moving(0), 1); }),
+  EXPECT_THAT(error_of([] { Session second(moving(0), 1); }),
               HasSubstr("another strategy has some already"));
   Session without(flags(0), 1);
   first.strategy.teardown();
@@ -271,9 +271,8 @@ TEST(ActivationFlags, OneStrategyAtATimeHasThem) {
 }
 
 TEST(ActivationFlags, ContiguousMemoryNeedsItsNumber) {
-  EXPECT_THAT(
-      error_from([] { Session session(moving(0).contiguous_memory_optimization(true), 1); }),
-      HasSubstr("number_checkpoints"));
+  EXPECT_THAT(error_of([] { Session session(moving(0).contiguous_memory_optimization(true), 1); }),
+              HasSubstr("number_checkpoints"));
 }
 
 TEST(ActivationReports, ProfileTellsTimesByRegion) {

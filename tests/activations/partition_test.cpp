@@ -96,8 +96,8 @@ TEST(PartitionedActivations, NumbersNoneAndIdsPassThrough) {
 
 ZERO_RANK_BODY(ranks_with_other_batches_are_refused) {
   Session session(partitioned(flags(0), 2), kBlocks);
-  const std::string error = error_from(
-      [&] { session.forward(kRows, Regions::kBlocks, /*seed=*/session.strategy.rank()); });
+  const std::string error =
+      error_of([&] { session.forward(kRows, Regions::kBlocks, /*seed=*/session.strategy.rank()); });
   EXPECT_THAT(error, AllOf(HasSubstr("hold different values"), HasSubstr("same batches")));
 }
 
@@ -106,7 +106,7 @@ TEST(PartitionedActivations, RanksWithOtherBatchesAreRefused) {
 }
 
 ZERO_RANK_BODY(groups_are_parts_of_the_world) {
-  EXPECT_THAT(error_from([] { Session session(partitioned(flags(0), 3), 1); }),
+  EXPECT_THAT(error_of([] { Session session(partitioned(flags(0), 3), 1); }),
               HasSubstr("cannot be divided into groups of 3"));
   // Two groups of two, with batches of their own.
   Session session(partitioned(moving(0), 2), kBlocks), plain(flags(0), kBlocks);

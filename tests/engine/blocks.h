@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/device.h"
+#include "support/error_of.h"
 #include "zero/strategy.h"
 
 namespace zero::testing {
@@ -45,17 +46,6 @@ inline StrategyOptions paged(int64_t budget) {
       .offload_optimizer(true)
       .page_bytes(kMiB)
       .parameter_budget(budget);
-}
-
-// What the call throws, or nothing.
-template <class Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace zero::testing

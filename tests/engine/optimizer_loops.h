@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/device_ranks.h"
+#include "support/error_of.h"
 #include "zero/strategy.h"
 
 namespace zero::testing {
@@ -54,17 +55,6 @@ inline void expect_near(const Values& actual, const Values& expected) {
     const auto distance = (actual.at(name) - value).norm().item<double>();
     EXPECT_LE(distance, 1e-5 * value.norm().item<double>()) << name;
   }
-}
-
-// What the call throws, or nothing.
-template <class Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
 }
 
 // What a loop runs on: a model and, unless it runs with LibTorch alone, a strategy.

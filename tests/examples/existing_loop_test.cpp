@@ -3,7 +3,6 @@
 // every average is that of the plain program, at each stage, with offload, on two ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <torch/torch.h>
 
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "support/temporary_folder.h"
 #include "trainer_integration/launch/rank_processes.h"
 
 namespace zero::testing {
@@ -31,23 +31,6 @@ std::vector<std::string> lines_of(const fs::path& file) {
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
 }
-
-// A folder that is gone with the test.
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "existing_loop_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    path_ = name;
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { fs::remove_all(path_); }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 // Each rank works in a folder that is named after it.
 void run(int ranks, const fs::path& folder, const std::string& program, const std::string& flags) {
@@ -109,7 +92,7 @@ TEST(ExistingLoop, DiffersByTheAddedLinesOnly) {
 }
 
 TEST(ExistingLoop, TrainsAsBeforeAtEveryStage) {
-  const Folder folder;
+  const TemporaryFolder folder;
   run(1, folder.path() / "plain", PLAIN_PROGRAM, "");
   const fs::path expected = folder.path() / "plain" / "0";
   const std::vector<std::string> flags{

@@ -8,8 +8,8 @@
 
 #include "engine/device_ranks.h"
 #include "examples/gptj/generate.h"
-#include "state/files.h"
 #include "support/device.h"
+#include "support/temporary_folder.h"
 #include "zero/strategy.h"
 #include "zero/weights.h"
 
@@ -92,7 +92,7 @@ ZERO_RANK_BODY(generates_as_one_process) {
 }
 
 TEST(GPTJ, RanksWithPromptsAndLengthsOfTheirOwnGenerateAsOneProcessDoes) {
-  const zero::TemporaryFolder folder;
+  const zero::testing::TemporaryFolder folder;
   zero::export_weights(*with_formula_weights(), folder / "model.safetensors");
   for (const char* offload : {"0", "1"}) {
     zero::testing::on_test_ranks(

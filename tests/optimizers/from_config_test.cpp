@@ -11,12 +11,14 @@
 #include "plugin/config/setting_row.h"
 #include "strategy/config_file.h"
 #include "strategy/training_objects.h"
+#include "support/error_of.h"
 #include "zero/lion.h"
 #include "zero/strategy.h"
 
 namespace zero {
 namespace {
 
+using testing::error_of;
 using ::testing::HasSubstr;
 using namespace torch::optim;
 
@@ -36,15 +38,6 @@ std::unique_ptr<Optimizer> built(const std::string& type, const std::string& par
 template <class Options>
 const Options& options_of(const Optimizer& optimizer) {
   return static_cast<const Options&>(optimizer.defaults());
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
 }
 
 TEST(OptimizerSection, BuildsEveryTypeInAnyLetterCase) {

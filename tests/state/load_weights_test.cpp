@@ -12,9 +12,9 @@
 namespace zero {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // `head` is `first.weight` once more; `steps` counts.
 struct NetImpl : torch::nn::Module {

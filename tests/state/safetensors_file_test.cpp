@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string refusal(const std::filesystem::path& file) {
   try {
@@ -29,7 +29,7 @@ struct Damage {
   std::string says;
 };
 
-class DamagedSafetensors : public testing::TestWithParam<Damage> {};
+class DamagedSafetensors : public ::testing::TestWithParam<Damage> {};
 
 TEST_P(DamagedSafetensors, IsRefusedWithWhatIsWrong) {
   const TemporaryFolder folder;
@@ -41,7 +41,7 @@ std::string one(const std::string& fields) { return R"({"w":{)" + fields + "}}";
 
 INSTANTIATE_TEST_SUITE_P(
     State, DamagedSafetensors,
-    testing::Values(
+    ::testing::Values(
         Damage{"NoJson", "{]", "", "no JSON, from byte 10"},
         Damage{"Empty", "", "", "does not begin with '{'"},
         Damage{"List", "[]", "", "does not begin with '{'"},
